@@ -1,0 +1,1 @@
+//! A tower layer that remembers an `Idempotency-Key`.

@@ -1,0 +1,1 @@
+//! Misbehaving servers for the tests of Seawall.

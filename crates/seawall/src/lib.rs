@@ -1,0 +1,1 @@
+//! HTTP calls that get through an outage, never make it worse, and never do the work twice.
