@@ -7,10 +7,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod duration;
+
 mod draw;
+mod invalid;
 mod outcome;
 mod time;
 
 pub use draw::Draws;
+pub use invalid::Invalid;
 pub use outcome::{Outcome, Phase};
 pub use time::Time;

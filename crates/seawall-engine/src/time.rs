@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// The engine's only clock type: it never asks for the time, it is told. Two moments compare only
 /// when they come from the same clock. All arithmetic saturates; [`Time::NEVER`] is the far end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Time(u64);
 
@@ -68,7 +70,11 @@ impl fmt::Display for Time {
 #[inline]
 pub(crate) const fn nanos(duration: Duration) -> u64 {
     let nanos = duration.as_nanos();
-    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+    if nanos > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        nanos as u64
+    }
 }
 
 #[cfg(test)]
