@@ -11,10 +11,12 @@ pub mod duration;
 
 mod draw;
 mod invalid;
+mod limiter;
 mod outcome;
 mod time;
 
 pub use draw::Draws;
 pub use invalid::Invalid;
+pub use limiter::{Limiter, LimiterSettings, RateLimited, Reservation, TooLarge};
 pub use outcome::{Outcome, Phase};
 pub use time::Time;
