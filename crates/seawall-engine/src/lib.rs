@@ -9,12 +9,14 @@
 
 pub mod duration;
 
+mod bulkhead;
 mod draw;
 mod invalid;
 mod limiter;
 mod outcome;
 mod time;
 
+pub use bulkhead::{Bulkhead, BulkheadSettings, Entry, Place, Ticket};
 pub use draw::Draws;
 pub use invalid::Invalid;
 pub use limiter::{Limiter, LimiterSettings, RateLimited, Reservation, TooLarge};
