@@ -9,16 +9,39 @@
 
 pub mod duration;
 
+mod backoff;
+mod budget;
 mod bulkhead;
+mod call;
 mod draw;
+mod ending;
+mod guard;
 mod invalid;
+mod key_guards;
+mod key_scope;
 mod limiter;
 mod outcome;
+mod policy;
+mod report;
 mod time;
+mod trace;
 
+pub use backoff::{Backoff, Growth, Jitter};
+pub use budget::{Budget, BudgetKind, BudgetSettings};
 pub use bulkhead::{Bulkhead, BulkheadSettings, Entry, Place, Ticket};
+pub use call::{Abandoned, Action, Call, Finish, Hint, Request, Settled, Start, Wait};
 pub use draw::Draws;
+pub use ending::Ending;
+pub use guard::{Answer, Failure, Guard, Notice, Question, Unguarded};
 pub use invalid::Invalid;
+pub use key_guards::KeyGuards;
+pub use key_scope::KeyScope;
 pub use limiter::{Limiter, LimiterSettings, RateLimited, Reservation, TooLarge};
 pub use outcome::{Outcome, Phase};
+pub use policy::{
+    Announce, HedgeDelay, HedgeSettings, KeySettings, KeySyntax, MaxAttempts, Over, Policy,
+    PolicyBuilder, RetryAfter, Settings, Share, Size, Statuses,
+};
+pub use report::{Kind, Note, Record, Report, WaitReason};
 pub use time::Time;
+pub use trace::{Exchange, Fact, Step, Trace};

@@ -2,16 +2,15 @@ use core::fmt;
 use core::ops::Sub;
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::duration;
 
 /// A moment on a monotonic clock, in nanoseconds since an origin that the driver chose.
 ///
 /// The engine's only clock type: it never asks for the time, it is told. Two moments compare only
 /// when they come from the same clock. All arithmetic saturates; [`Time::NEVER`] is the far end.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
@@ -57,6 +56,28 @@ impl Sub for Time {
     #[inline]
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
+    }
+}
+
+/// As a duration since the origin (`"1.5s"`), or `"never"`.
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_never() {
+            return serializer.serialize_str("never");
+        }
+        duration::serialize(&Duration::from_nanos(self.0), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::string::String::deserialize(deserializer)?;
+        if text == "never" {
+            return Ok(Self::NEVER);
+        }
+        duration::parse(&text)
+            .map(|since| Self::ZERO.after(since))
+            .map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,0 +1,256 @@
+//! The guards at send time, in the order of G, and the send itself.
+
+use core::time::Duration;
+
+use super::{Abandoned, Action, Call, Flight, Start, State, Wait};
+use crate::{Answer, Ending, Guard, Kind, Notice, Policy, Question, Share, Time, WaitReason};
+
+/// An attempt that is to be sent, and what was already taken for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) kind: Kind,
+    pub(super) stage: Stage,
+    pub(super) draining: bool,
+    pub(super) capped: bool,
+    pub(super) reason: Option<WaitReason>,
+    /// A place in the bulkhead is taken.
+    pub(super) place: bool,
+    pub(super) until: Time,
+    pub(super) drain_until: Time,
+    pub(super) wait: Duration,
+    /// What the budget took, if it was asked.
+    pub(super) cost: Option<u64>,
+    /// The limiter's reservation.
+    pub(super) reserved: Option<Time>,
+    /// The ticket in the bulkhead's queue; 0 for none.
+    pub(super) ticket: u64,
+}
+
+/// The guard that is asked next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Cooldown,
+    Look,
+    Bulkhead,
+    Permit,
+}
+
+impl Pending {
+    #[inline]
+    pub(super) fn first(now: Time) -> Self {
+        Self {
+            kind: Kind::First,
+            stage: Stage::Cooldown,
+            draining: false,
+            capped: false,
+            reason: None,
+            place: false,
+            until: now,
+            drain_until: Time::ZERO,
+            wait: Duration::ZERO,
+            cost: None,
+            reserved: None,
+            ticket: 0,
+        }
+    }
+
+    pub(super) fn drained(&mut self) {
+        self.draining = false;
+    }
+
+    pub(super) fn admitted(&mut self) {
+        if self.ticket != 0 {
+            self.ticket = 0;
+            self.place = true;
+            self.stage = Stage::Permit;
+        }
+    }
+
+    /// What it still waits for; `None` when it can be sent, as far as time decides.
+    #[inline]
+    pub(super) fn wait(&mut self, deadline: Time, now: Time) -> Option<Wait> {
+        self.draining &= now < self.drain_until;
+        if self.ticket != 0 {
+            return Some(Wait {
+                until: deadline,
+                drain: self.draining,
+                ticket: self.ticket,
+            });
+        }
+        let until = if self.draining {
+            self.drain_until
+        } else {
+            self.until
+        };
+        (self.draining || now < until).then_some(Wait {
+            until,
+            drain: self.draining,
+            ticket: 0,
+        })
+    }
+
+    /// Waits `wait` longer, for `reason`.
+    fn hold(&mut self, until: Time, now: Time, reason: WaitReason) {
+        let longer = until - now;
+        if longer >= self.wait {
+            self.reason = Some(reason);
+        }
+        self.wait = self.wait.saturating_add(longer);
+        self.until = until;
+    }
+
+    /// Gives back what was taken for an attempt that is not sent (G1).
+    pub(super) fn give_back<G: Guard>(&self, guard: &G, now: Time) {
+        if let Some(cost) = self.cost {
+            guard.tell(
+                Notice::TokenBack {
+                    cost,
+                    kind: self.kind,
+                },
+                now,
+            );
+        }
+        if let Some(at) = self.reserved {
+            guard.tell(Notice::ReservationBack(at), now);
+        }
+        if self.place {
+            guard.tell(Notice::PlaceBack, now);
+        }
+        if self.ticket != 0 {
+            guard.tell(Notice::TicketBack(self.ticket), now);
+        }
+    }
+}
+
+impl Call {
+    /// The wait is over: asks the guards, and sends or ends. `None` when the state changed.
+    #[inline]
+    pub(super) fn send<G: Guard>(
+        &mut self,
+        policy: &Policy,
+        guard: &G,
+        now: Time,
+    ) -> Option<Action> {
+        let State::Waiting(mut pending) = self.state else {
+            return None;
+        };
+        let answered = self.ask_guards(policy, guard, &mut pending, now);
+        self.state = State::Waiting(pending);
+        match answered {
+            Ok(Some(permit)) => Some(self.start(policy, guard, &pending, permit, now)),
+            Ok(None) => None,
+            Err(ending) => {
+                self.finish(guard, ending, Abandoned::Lost, now);
+                None
+            }
+        }
+    }
+
+    /// The breaker's permit when all guards let the attempt through, `None` when it has to wait
+    /// once more, or the ending that a refusal means.
+    #[inline]
+    fn ask_guards<G: Guard>(
+        &self,
+        policy: &Policy,
+        guard: &G,
+        pending: &mut Pending,
+        now: Time,
+    ) -> Result<Option<u64>, Ending> {
+        if pending.stage == Stage::Cooldown {
+            let latest = self.latest_start(policy);
+            if now > latest {
+                return Err(Ending::Deadline);
+            }
+            if obeys_cooldown(policy, pending.kind)
+                && let Answer::Until(end) = guard.ask(Question::Cooldown, now)
+            {
+                let wait = self
+                    .cooldown_wait(policy, end, now)
+                    .ok_or(Ending::CoolingDown { until: end })?;
+                pending.hold(now.after(wait), now, WaitReason::Cooldown);
+                return Ok(None);
+            }
+            pending.stage = Stage::Look;
+        }
+        if pending.stage == Stage::Look {
+            if let Answer::Refused(_) = guard.ask(Question::Throttle(self.throttle_draw()), now) {
+                return Err(Ending::ThrottledLocally);
+            }
+            if let Answer::Refused(until) = guard.ask(Question::Look, now) {
+                return Err(Ending::CircuitOpen { until });
+            }
+            pending.stage = Stage::Bulkhead;
+            match guard.ask(Question::Limiter(self.latest_start(policy)), now) {
+                Answer::Refused(until) => return Err(Ending::RateLimited { until }),
+                Answer::Until(at) if at > now => {
+                    pending.reserved = Some(at);
+                    pending.hold(at, now, WaitReason::RateLimit);
+                    return Ok(None);
+                }
+                _ => {}
+            }
+        }
+        if pending.stage == Stage::Bulkhead {
+            match guard.ask(Question::Bulkhead, now) {
+                Answer::Refused(_) => return Err(Ending::BulkheadFull),
+                Answer::Queued(ticket) => {
+                    pending.ticket = ticket;
+                    return Ok(None);
+                }
+                _ => pending.place = true,
+            }
+            pending.stage = Stage::Permit;
+        }
+        match guard.ask(Question::Permit, now) {
+            Answer::Refused(until) => Err(Ending::CircuitOpen { until }),
+            Answer::Granted(permit) => Ok(Some(permit)),
+            _ => Ok(Some(0)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn start<G: Guard>(
+        &mut self,
+        policy: &Policy,
+        guard: &G,
+        pending: &Pending,
+        permit: u64,
+        now: Time,
+    ) -> Action {
+        if pending.kind == Kind::First {
+            guard.tell(Notice::First, now);
+        }
+        self.report.sent();
+        let number = self.report.attempts_sent();
+        let timeout_at = self.timeout_at(policy, now);
+        self.flights.add(Flight {
+            number,
+            kind: pending.kind,
+            wait_reason: pending.reason,
+            capped: pending.capped,
+            started: now,
+            timeout_at,
+            wait: pending.wait,
+            permit,
+            cost: pending.cost.unwrap_or(0),
+        });
+        self.last_start = now;
+        self.state = State::Flying;
+        self.arm_hedge(policy, guard, now);
+        Action::Start(Start {
+            number,
+            kind: pending.kind,
+            timeout_at,
+            fresh_connection: core::mem::take(&mut self.hung),
+        })
+    }
+}
+
+#[inline]
+pub(super) fn obeys_cooldown(policy: &Policy, kind: Kind) -> bool {
+    match policy.retry_after.share {
+        Share::Off => false,
+        Share::Retries => kind != Kind::First,
+        Share::All => true,
+    }
+}
