@@ -10,6 +10,7 @@
 pub mod duration;
 
 mod backoff;
+mod breaker;
 mod budget;
 mod bulkhead;
 mod call;
@@ -22,11 +23,18 @@ mod key_scope;
 mod limiter;
 mod outcome;
 mod policy;
+mod registry;
 mod report;
+mod ring;
+mod sync;
 mod time;
 mod trace;
 
 pub use backoff::{Backoff, Growth, Jitter};
+pub use breaker::{
+    Admission, Breaker, BreakerCounts, BreakerRules, BreakerSettings, Held, Permit, Refusal, State,
+    ThrottledAs, Transition, Verdict, WindowSize,
+};
 pub use budget::{Budget, BudgetKind, BudgetSettings};
 pub use bulkhead::{Bulkhead, BulkheadSettings, Entry, Place, Ticket};
 pub use call::{Abandoned, Action, Call, Finish, Hint, Request, Settled, Start, Wait};
@@ -42,6 +50,7 @@ pub use policy::{
     Announce, HedgeDelay, HedgeSettings, KeySettings, KeySyntax, MaxAttempts, Over, Policy,
     PolicyBuilder, RetryAfter, Settings, Share, Size, Statuses,
 };
+pub use registry::{Keyed, Registry};
 pub use report::{Kind, Note, Record, Report, WaitReason};
 pub use time::Time;
 pub use trace::{Exchange, Fact, Step, Trace};
