@@ -29,11 +29,12 @@ pub(crate) struct Striped<const CELLS: usize> {
 /// wrapped round.
 const AHEAD: u32 = 1 << 16;
 const STRIPES: usize = 8;
+const EMPTY: u64 = 0;
 
 impl<const CELLS: usize> Ring<CELLS> {
     pub(crate) fn new() -> Self {
         Self {
-            cells: array::from_fn(|_| AtomicU64::new(0)),
+            cells: array::from_fn(|_| AtomicU64::new(EMPTY)),
         }
     }
 
@@ -47,7 +48,7 @@ impl<const CELLS: usize> Ring<CELLS> {
             let tag = tag_of(seen);
             let count = if tag == epoch {
                 count_of(seen).saturating_add(amount)
-            } else if is_later(tag, epoch) {
+            } else if is_later(tag, epoch) && seen != EMPTY {
                 return contended;
             } else {
                 amount
