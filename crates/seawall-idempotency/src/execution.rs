@@ -1,0 +1,561 @@
+//! Runs the handler of a won claim and settles its record, whether or not the client is still
+//! there.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::body::{Collected, ResponseBody, read_response};
+use crate::heartbeat::Heartbeat;
+use crate::layer::Shared;
+use crate::metrics::Event;
+use crate::problem::Occurrence;
+use crate::replay::IDEMPOTENCY_GUARANTEE;
+use crate::request::{rebuild, store_failed};
+use crate::response::{DoNotStore, Executed, KeepEffects, NotExecuted, RetainFor};
+use crate::{
+    Acquisition, ClaimRequest, Fence, Fenced, HandlerTransaction, IdemKey, Lease, Omission,
+    OnServerError, Point, Problem, RecordKey, RecordState, Retention, Standing, Store, StoreError,
+    StoredBody, StoredOutcome, UnknownCause,
+};
+
+/// How often an operation on the record of a request that ran is tried, with pauses that double
+/// from [`FIRST_PAUSE`]: about 3 seconds in all.
+const TRIES: u32 = 6;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A request that is ready to be claimed.
+pub(crate) struct Job<S, Inner, ReqBody> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) claim: ClaimRequest,
+    inner: Inner,
+    parts: Parts,
+    body: Bytes,
+    request_body: std::marker::PhantomData<fn() -> ReqBody>,
+}
+
+/// Whether the handler's own code is known to have begun.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(Arc<AtomicBool>);
+
+/// What came of the handler.
+enum Ran<ResBody, Error> {
+    Response(Response<ResBody>),
+    Error(Error),
+    Panicked,
+}
+
+/// The record of a request that ran, on the way to be settled.
+struct Settlement<'a, S> {
+    shared: &'a Shared<S>,
+    key: RecordKey,
+    fence: Fence,
+    transaction: Option<Arc<dyn HandlerTransaction>>,
+}
+
+/// What came of recording an outcome.
+enum Recorded {
+    Yes,
+    /// Another acquisition took the key over, and this one had no effect in the store.
+    Overtaken,
+    /// It could not be recorded.
+    Failed(StoreError),
+}
+
+impl<S, Inner, ReqBody> Job<S, Inner, ReqBody> {
+    pub(crate) fn new(
+        shared: Arc<Shared<S>>,
+        inner: Inner,
+        parts: Parts,
+        body: Bytes,
+        claim: ClaimRequest,
+    ) -> Self {
+        Self {
+            shared,
+            claim,
+            inner,
+            parts,
+            body,
+            request_body: std::marker::PhantomData,
+        }
+    }
+}
+
+impl Progress {
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn began(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl<S> Shared<S> {
+    pub(crate) async fn reached(&self, point: Point, key: RecordKey) {
+        if let Some(probe) = &self.config.probe {
+            probe.reached(point, key).await;
+        }
+    }
+
+    pub(crate) fn replay<B>(&self, outcome: &StoredOutcome) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let config = &self.config;
+        outcome
+            .replay(&config.problem_base, config.documentation.as_deref())
+            .map(ResponseBody::whole)
+    }
+
+    /// The answer when nobody knows. One that an execution left behind as its outcome is a replay
+    /// of that; one that is only concluded from a lease is not.
+    pub(crate) fn unknown<B>(&self, cause: UnknownCause) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let mut response = self.problem(Problem::OutcomeUnknown);
+        if cause == UnknownCause::Marked {
+            response.headers_mut().insert(
+                crate::replay::IDEMPOTENT_REPLAYED,
+                HeaderValue::from_static("true"),
+            );
+        }
+        response
+    }
+}
+
+/// Whether the handler's writes are to be committed with such a response.
+pub(crate) fn commits<B>(response: &Response<B>) -> bool {
+    response.status().as_u16() < 400 || response.extensions().get::<KeepEffects>().is_some()
+}
+
+/// Runs the handler of a claim that was won, and answers when its record is settled.
+pub(crate) async fn run<S, Inner, ReqBody, ResBody>(
+    job: Job<S, Inner, ReqBody>,
+    lease: Lease,
+) -> Result<Response<ResponseBody<ResBody>>, Inner::Error>
+where
+    S: Store,
+    Inner: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ReqBody: From<Bytes>,
+    ResBody: Body<Data = Bytes>,
+{
+    let Job {
+        shared,
+        claim,
+        inner,
+        mut parts,
+        body,
+        ..
+    } = job;
+    let key = claim.key;
+    let heartbeat = Heartbeat::start(
+        shared.store.clone(),
+        key,
+        lease.fence,
+        claim.lease,
+        Arc::clone(&shared.metrics),
+    );
+    let acquisition = Acquisition::held(key, lease.fence, heartbeat.clone());
+    let transaction = shared.store.transaction(acquisition);
+    if let Some(transaction) = &transaction {
+        Arc::clone(transaction).offer(&mut parts.extensions);
+    }
+    let progress = Progress::default();
+    parts.extensions.insert(progress.clone());
+    parts.extensions.insert(IdemKey::new(key));
+    shared.reached(Point::AfterClaim, key).await;
+
+    let ran = call(inner, rebuild(parts, body)).await;
+
+    shared.reached(Point::AfterHandler, key).await;
+    let settlement = Settlement {
+        shared: &shared,
+        key,
+        fence: lease.fence,
+        transaction,
+    };
+    let answer = match ran {
+        Ran::Response(response) => Ok(settlement.settle(response, &progress).await),
+        Ran::Error(error) => {
+            settlement.fail().await;
+            Err(error)
+        }
+        Ran::Panicked => {
+            shared.metrics.count(Event::Panicked);
+            settlement.fail().await;
+            Ok(shared.problem(Problem::HandlerFailed))
+        }
+    };
+    heartbeat.stop().await;
+    answer
+}
+
+/// Runs the handler without a claim: the store is down, and the route prefers that to a refusal.
+pub(crate) async fn run_unprotected<S, Inner, ReqBody, ResBody>(
+    job: Job<S, Inner, ReqBody>,
+) -> Result<Response<ResponseBody<ResBody>>, Inner::Error>
+where
+    S: Store,
+    Inner: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ReqBody: From<Bytes>,
+    ResBody: Body<Data = Bytes>,
+{
+    let Job {
+        shared,
+        claim,
+        inner,
+        mut parts,
+        body,
+        ..
+    } = job;
+    let transaction = shared.store.transaction(Acquisition::unprotected());
+    if let Some(transaction) = &transaction {
+        Arc::clone(transaction).offer(&mut parts.extensions);
+    }
+    parts.extensions.insert(IdemKey::new(claim.key));
+    let mut response = match call(inner, rebuild(parts, body)).await {
+        Ran::Response(response) => response,
+        Ran::Error(error) => return Err(error),
+        Ran::Panicked => {
+            shared.metrics.count(Event::Panicked);
+            if let Some(transaction) = transaction {
+                transaction.roll_back().await;
+            }
+            return Ok(shared.problem(Problem::HandlerFailed));
+        }
+    };
+    if let Some(transaction) = transaction {
+        if transaction.standing() == Standing::Open && commits(&response) {
+            if let Err(error) = transaction.commit().await {
+                return Ok(store_failed(&shared, &error));
+            }
+        } else {
+            transaction.roll_back().await;
+        }
+    }
+    response
+        .headers_mut()
+        .insert(IDEMPOTENCY_GUARANTEE, HeaderValue::from_static("none"));
+    Ok(response.map(ResponseBody::pass))
+}
+
+impl<S: Store> Settlement<'_, S> {
+    /// Settles the record by the handler's response, and says what to answer.
+    async fn settle<ResBody>(
+        &self,
+        response: Response<ResBody>,
+        progress: &Progress,
+    ) -> Response<ResponseBody<ResBody>>
+    where
+        ResBody: Body<Data = Bytes>,
+    {
+        let config = &self.shared.config;
+        let standing = self.standing();
+        let status = response.status();
+        let extensions = response.extensions();
+        let executed = progress.began() || extensions.get::<Executed>().is_some();
+
+        match standing {
+            Standing::LeaseLost => {
+                return self.overtaken().await;
+            }
+            Standing::Leaked => {
+                tracing::error!(
+                    "a handler left its transaction to something that outlives it; it is not \
+                     committed"
+                );
+                self.release().await;
+                return self.shared.problem(Problem::HandlerFailed);
+            }
+            _ => {}
+        }
+        let no_effect = standing != Standing::NotTaken;
+        let failed_without_effect = status.is_server_error()
+            && no_effect
+            && config.on_5xx == OnServerError::ReleaseIfProven;
+        let rejected = config.rejections.contains(&status)
+            && !executed
+            && matches!(
+                standing,
+                Standing::NotTaken | Standing::Unused | Standing::Failed
+            );
+        if extensions.get::<NotExecuted>().is_some() || failed_without_effect || rejected {
+            self.release().await;
+            return response.map(ResponseBody::pass);
+        }
+        self.keep(response, standing).await
+    }
+
+    /// Records the response, and answers with it.
+    async fn keep<ResBody>(
+        &self,
+        response: Response<ResBody>,
+        standing: Standing,
+    ) -> Response<ResponseBody<ResBody>>
+    where
+        ResBody: Body<Data = Bytes>,
+    {
+        let config = &self.shared.config;
+        let open = standing == Standing::Open;
+        let commits = commits(&response);
+        let keeps_body = config.keep_body && response.extensions().get::<DoNotStore>().is_none();
+        let keep = match response.extensions().get::<RetainFor>() {
+            Some(&RetainFor(keep)) => keep,
+            None => config.retention.keep,
+        };
+        let retention = Retention {
+            keep,
+            tombstone: config.retention.tombstone,
+        };
+        let (head, body) = response.into_parts();
+        let streams = head
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let (stored, body) = if streams {
+            let body = ResponseBody::pass(body);
+            (StoredBody::Omitted(Omission::Streamed), body)
+        } else if !keeps_body {
+            let body = ResponseBody::pass(body);
+            (StoredBody::Omitted(Omission::ByPolicy), body)
+        } else {
+            match read_response(body, config.max_response, config.stream_after).await {
+                Collected::Whole(bytes, body) => (StoredBody::Inline(bytes), body),
+                Collected::Partial(omission, body) => (StoredBody::Omitted(omission), body),
+                Collected::Broken(_) if open => {
+                    // The answer is not to be had and the effect not yet made: neither will be.
+                    self.release().await;
+                    return self.shared.problem(Problem::HandlerFailed);
+                }
+                Collected::Broken(body) => (StoredBody::Omitted(Omission::Streamed), body),
+            }
+        };
+        let outcome = StoredOutcome {
+            status: head.status,
+            headers: config.headers.keep(&head.headers),
+            body: stored,
+        };
+        let recorded = match (&self.transaction, open) {
+            (Some(transaction), true) => {
+                self.finish(&**transaction, &outcome, retention, commits)
+                    .await
+            }
+            _ => self.complete(&outcome, retention).await,
+        };
+        match recorded {
+            Recorded::Yes => {
+                self.shared.metrics.count(Event::Completed);
+                self.shared.reached(Point::AfterCommit, self.key).await;
+                Response::from_parts(head, body)
+            }
+            Recorded::Overtaken => self.overtaken().await,
+            Recorded::Failed(error) => store_failed(self.shared, &error),
+        }
+    }
+
+    /// Effect, record and response in one commit.
+    async fn finish(
+        &self,
+        transaction: &dyn HandlerTransaction,
+        outcome: &StoredOutcome,
+        retention: Retention,
+        commits: bool,
+    ) -> Recorded {
+        let written = async {
+            if !commits {
+                transaction.undo().await?;
+            }
+            transaction.write(outcome, retention).await
+        };
+        match written.await {
+            Ok(Fenced::Held) => {}
+            Ok(Fenced::Lost) => {
+                transaction.roll_back().await;
+                return Recorded::Overtaken;
+            }
+            Err(error) => {
+                // No commit was sent: whatever was written is gone.
+                self.release().await;
+                return Recorded::Failed(error);
+            }
+        }
+        self.shared.reached(Point::BeforeCommit, self.key).await;
+        match transaction.commit().await {
+            Ok(()) => Recorded::Yes,
+            Err(error) => self.read_back(outcome, error).await,
+        }
+    }
+
+    /// After a commit whose outcome is unknown: finds out (R33).
+    ///
+    /// `mark_unknown` waits for the transaction to end. If it then still finds the record in
+    /// flight under this fence, the transaction did not commit and never will.
+    async fn read_back(&self, outcome: &StoredOutcome, error: StoreError) -> Recorded {
+        tracing::warn!(record = %self.key, %error, "the outcome of a commit is unknown");
+        let store = &self.shared.store;
+        match retry(|| store.mark_unknown(self.key, self.fence)).await {
+            Ok(Fenced::Held) => {
+                self.release_record().await;
+                Recorded::Failed(error)
+            }
+            Ok(Fenced::Lost) => match retry(|| store.record(self.key)).await {
+                Ok(Some(record)) if record.fence == self.fence => match record.state {
+                    RecordState::Done {
+                        outcome: stored, ..
+                    } if stored == *outcome => Recorded::Yes,
+                    _ => Recorded::Overtaken,
+                },
+                Ok(_) => Recorded::Overtaken,
+                Err(error) => Recorded::Failed(error),
+            },
+            // It stays in flight, and when its lease is over, unknown.
+            Err(_) => Recorded::Failed(error),
+        }
+    }
+
+    /// Records an outcome whose effect, if any, was made elsewhere.
+    async fn complete(&self, outcome: &StoredOutcome, retention: Retention) -> Recorded {
+        let store = &self.shared.store;
+        self.shared.reached(Point::BeforeCommit, self.key).await;
+        match retry(|| store.complete(self.key, self.fence, outcome, retention)).await {
+            Ok(Fenced::Held) => Recorded::Yes,
+            Ok(Fenced::Lost) => Recorded::Overtaken,
+            Err(error) => {
+                self.mark_unknown(1).await;
+                Recorded::Failed(error)
+            }
+        }
+    }
+
+    /// Settles the record of a handler that gave no response.
+    async fn fail(&self) {
+        if self.standing() == Standing::NotTaken {
+            self.mark_unknown(TRIES).await;
+        } else {
+            self.release().await;
+        }
+    }
+
+    /// Ends the transaction and frees the key. Only with proof of no effect.
+    async fn release(&self) {
+        if let Some(transaction) = &self.transaction {
+            transaction.roll_back().await;
+        }
+        self.release_record().await;
+    }
+
+    async fn release_record(&self) {
+        let store = &self.shared.store;
+        match retry(|| store.release(self.key, self.fence)).await {
+            Ok(Fenced::Held) => self.shared.metrics.count(Event::Released),
+            Ok(Fenced::Lost) => self.shared.metrics.count(Event::LeaseLost),
+            Err(error) => {
+                self.shared.metrics.count(Event::StoreError);
+                tracing::error!(record = %self.key, %error, "a record could not be released");
+            }
+        }
+    }
+
+    async fn mark_unknown(&self, tries: u32) {
+        let store = &self.shared.store;
+        match retry_up_to(tries, || store.mark_unknown(self.key, self.fence)).await {
+            Ok(Fenced::Held) => self.shared.metrics.count(Event::MarkedUnknown),
+            Ok(Fenced::Lost) => self.shared.metrics.count(Event::LeaseLost),
+            Err(error) => {
+                self.shared.metrics.count(Event::StoreError);
+                tracing::error!(record = %self.key, %error, "a record could not be marked unknown");
+            }
+        }
+    }
+
+    /// The answer of an owner that was overtaken: the winner's, if there is one yet.
+    async fn overtaken<ResBody>(&self) -> Response<ResponseBody<ResBody>>
+    where
+        ResBody: Body<Data = Bytes>,
+    {
+        self.shared.metrics.count(Event::LeaseLost);
+        if let Some(transaction) = &self.transaction {
+            transaction.roll_back().await;
+        }
+        match self.shared.store.record(self.key).await {
+            Ok(Some(record)) => match record.state {
+                RecordState::Done { outcome, .. } => self.shared.replay(&outcome),
+                RecordState::InFlight { .. } => self.shared.problem(Problem::InFlight),
+                RecordState::Unknown { cause, .. } => self.shared.unknown(cause),
+            },
+            Ok(None) => self.shared.problem(Occurrence::from(Problem::InFlight)),
+            Err(error) => store_failed(self.shared, &error),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        match &self.transaction {
+            Some(transaction) => transaction.standing(),
+            None => Standing::NotTaken,
+        }
+    }
+}
+
+/// Calls the handler, and catches its panic.
+async fn call<Inner, ReqBody, ResBody>(
+    mut inner: Inner,
+    request: Request<ReqBody>,
+) -> Ran<ResBody, Inner::Error>
+where
+    Inner: Service<Request<ReqBody>, Response = Response<ResBody>>,
+{
+    let mut handler = Box::pin(async move { inner.call(request).await });
+    // Nothing of a handler that panicked is looked at again.
+    let ran = poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(response))) => Poll::Ready(Ran::Response(response)),
+            Ok(Poll::Ready(Err(error))) => Poll::Ready(Ran::Error(error)),
+            Err(_) => Poll::Ready(Ran::Panicked),
+        }
+    })
+    .await;
+    // What the handler holds, its transaction above all, is given back here.
+    if catch_unwind(AssertUnwindSafe(|| drop(handler))).is_err() {
+        return Ran::Panicked;
+    }
+    ran
+}
+
+async fn retry<T, F>(operation: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    retry_up_to(TRIES, operation).await
+}
+
+async fn retry_up_to<T, F>(tries: u32, operation: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut pause = FIRST_PAUSE;
+    let mut left = tries;
+    loop {
+        left -= 1;
+        match operation().await {
+            Err(StoreError::Unavailable(_)) if left > 0 => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            result => return result,
+        }
+    }
+}
