@@ -17,6 +17,7 @@ mod call;
 mod draw;
 mod ending;
 mod guard;
+mod histogram;
 mod invalid;
 mod key_guards;
 mod key_scope;
@@ -41,6 +42,7 @@ pub use call::{Abandoned, Action, Call, Finish, Hint, Request, Settled, Start, W
 pub use draw::Draws;
 pub use ending::Ending;
 pub use guard::{Answer, Failure, Guard, Notice, Question, Unguarded};
+pub use histogram::{LatencyHistogram, RecentQuantile};
 pub use invalid::Invalid;
 pub use key_guards::KeyGuards;
 pub use key_scope::KeyScope;
