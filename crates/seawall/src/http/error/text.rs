@@ -48,8 +48,8 @@ const CONNECTORS: [(&str, Kind); 8] = [
 
 /// What an error met while connecting says: lookups and CONNECT answers.
 pub(super) fn connect_failure(text: &str) -> Option<Kind> {
-    let mut known = LOOKUPS.iter().chain(&CONNECTORS);
-    known.find_map(|(beginning, kind)| text.starts_with(beginning).then_some(*kind))
+    let known = |(beginning, kind): &(&str, Kind)| text.starts_with(beginning).then_some(*kind);
+    system_lookup(text).or_else(|| LOOKUPS.iter().chain(&CONNECTORS).find_map(known))
 }
 
 /// What the standard library says of a failed lookup. It is plain enough to be believed wherever it
