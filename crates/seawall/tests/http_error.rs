@@ -593,6 +593,87 @@ async fn b3_a_superseded_reader_is_no_failure_of_the_body() {
     );
 }
 
+/// A connection that takes so many bytes, and then no more; an answer never comes.
+struct Clogged {
+    room: usize,
+}
+
+impl tokio::io::AsyncRead for Clogged {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl tokio::io::AsyncWrite for Clogged {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = bytes.len().min(self.room);
+        self.room -= taken;
+        Poll::Ready(if taken == 0 {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(taken)
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn c9_a_server_that_takes_no_more_of_the_body_is_a_failed_write() {
+    let io = TokioIo::new(Clogged { room: 4096 });
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+    let body = Full::new(Bytes::from(vec![0; 1024 * 1024]));
+    let request = Request::post("/").header("host", "a").body(body).unwrap();
+    let (answer, _) = tokio::join!(sender.send_request(request), connection);
+    let error = answer.unwrap_err();
+    assert_eq!(own(&error), (AMBIGUOUS, Kind::BodyWrite), "{error:?}");
+}
+
+#[tokio::test]
+async fn c2_proxy_connect_failed_is_unprocessed_and_407_permanent() {
+    use hyper_util::client::legacy::connect::proxy::Tunnel;
+    for (answer, expected) in [
+        (
+            &b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"[..],
+            (Outcome::Permanent, Kind::ProxyAuthentication),
+        ),
+        (
+            b"HTTP/1.1 503 Service Unavailable\r\n\r\n",
+            (UNPROCESSED, Kind::ProxyConnect),
+        ),
+        (b"HTTP/1.1 2", (UNPROCESSED, Kind::ProxyConnect)),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert_ne!(socket.read(&mut request).await.unwrap(), 0);
+            socket.write_all(answer).await.unwrap();
+        });
+        let tunnel = Tunnel::new(proxy.parse().unwrap(), HttpConnector::new());
+        let client = Client::builder(TokioExecutor::new()).build(tunnel);
+        let request = Request::post("http://behind.invalid/").body(Empty::<Bytes>::new());
+        let error = client.request(request.unwrap()).await.unwrap_err();
+        server.await.unwrap();
+        assert_eq!(own(&error), expected, "{error:?}");
+    }
+}
+
 #[test]
 fn c1_unknown_is_ambiguous() {
     assert_eq!(own(&*Private::boxed("?")), (AMBIGUOUS, Kind::Other));
@@ -740,8 +821,23 @@ async fn c03_goaway_enhance_your_calm_is_throttled_unprocessed() {
     );
 }
 
-#[test]
-fn c2_an_h2_error_of_our_own_side_is_ambiguous() {
+#[tokio::test]
+async fn c2_an_h2_reset_of_our_own_side_is_ambiguous() {
+    let (client_end, server_end) = tokio::io::duplex(64 * 1024);
+    let (sender, connection) = h2::client::handshake(client_end).await.unwrap();
+    tokio::spawn(connection);
+    tokio::spawn(async move {
+        let mut connection = h2::server::handshake(server_end).await.unwrap();
+        while let Some(Ok(_)) = connection.accept().await {}
+    });
+    let mut sender = sender.ready().await.unwrap();
+    let request = Request::post("http://a/").body(()).unwrap();
+    let (response, mut body) = sender.send_request(request, false).unwrap();
+    body.send_reset(h2::Reason::REFUSED_STREAM);
+    let error = response.await.unwrap_err();
+    assert!(error.is_reset() && !error.is_remote());
+    assert_eq!(own(&error), (AMBIGUOUS, Kind::StreamReset));
+    // And one that comes from nowhere.
     let error = h2::Error::from(h2::Reason::REFUSED_STREAM);
     assert_eq!(own(&error).0, AMBIGUOUS);
 }
