@@ -26,7 +26,8 @@ pub struct StatusOverrides {
 pub struct RequestFacts {
     /// The request carries an idempotency key.
     pub keyed: bool,
-    /// Redirects that were followed within the attempt.
+    /// Redirects that were followed within the attempt. With a client that does not tell, a response
+    /// whose URL is not that of the request has followed at least one.
     pub hops: u32,
 }
 
