@@ -5,14 +5,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use crate::Request;
-use crate::incoming::{Incoming, take_head};
+use crate::incoming::{Incoming, Malformed, take_head};
 use crate::proxy;
 use crate::reply::{Framing, Head, Piece, Reply, Then};
 use crate::server::Service;
-use crate::wire::{Ending, Wire};
+use crate::wire::{Ending, Stream};
+use crate::{Closing, Side};
 
 /// Speaks HTTP/1 on a connection until its script or its client ends it.
-pub(crate) async fn serve(wire: &mut Wire, service: &Service, connection: usize) -> Ending {
+pub(crate) async fn serve(wire: &mut dyn Stream, service: &Service, connection: usize) -> Ending {
     let mut conversation = Conversation {
         wire,
         service,
@@ -23,16 +24,28 @@ pub(crate) async fn serve(wire: &mut Wire, service: &Service, connection: usize)
     };
     match conversation.run().await {
         Ok(ending) => ending,
-        Err(Gone) => Ending::Close,
+        Err(Stop::Malformed) => Ending::Close,
+        Err(Stop::Gone) => {
+            // Over TLS the client's last words may have come before its FIN.
+            service
+                .record
+                .closed(connection, Side::Client, Closing::Fin);
+            Ending::Close
+        }
     }
 }
 
-/// The client has closed, or sent what cannot be read: nothing more to say to it.
+/// Why there is nothing more to say to a client.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) enum Stop {
+    /// It has closed.
+    Gone,
+    /// It has sent what is not HTTP/1.
+    Malformed,
+}
 
 pub(crate) struct Conversation<'a> {
-    pub(crate) wire: &'a mut Wire,
+    pub(crate) wire: &'a mut dyn Stream,
     pub(crate) input: BytesMut,
     service: &'a Service,
     connection: usize,
@@ -41,12 +54,12 @@ pub(crate) struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    async fn run(&mut self) -> Result<Ending, Gone> {
+    async fn run(&mut self) -> Result<Ending, Stop> {
         loop {
             let head = self.head().await?;
             let request = self.service.record.arrived(head);
             self.request = request.index;
-            self.body = Incoming::of(&request).map_err(|_| Gone)?;
+            self.body = Incoming::of(&request)?;
             if self.body.is_done() {
                 self.service.record.completed(self.request, Vec::new());
             } else {
@@ -65,7 +78,7 @@ impl Conversation<'_> {
         }
     }
 
-    async fn head(&mut self) -> Result<Request, Gone> {
+    async fn head(&mut self) -> Result<Request, Stop> {
         loop {
             match take_head(&mut self.input, self.connection) {
                 Ok(Some(request)) => return Ok(request),
@@ -73,13 +86,13 @@ impl Conversation<'_> {
                 Err(_) => {
                     self.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
                         .await?;
-                    return Err(Gone);
+                    return Err(Stop::Malformed);
                 }
             }
         }
     }
 
-    async fn decide(&mut self, head: &Request) -> Result<Reply, Gone> {
+    async fn decide(&mut self, head: &Request) -> Result<Reply, Stop> {
         if let Some(reply) = self.service.before_body(head) {
             let enough = reply.after_body_bytes.unwrap_or(0);
             while !self.body.is_done() && self.as_recorded().body_length < enough {
@@ -97,7 +110,7 @@ impl Conversation<'_> {
     }
 
     /// Does what the reply says; the ending, unless the connection is to go on.
-    async fn perform(&mut self, request: &Request, reply: &Reply) -> Result<Option<Ending>, Gone> {
+    async fn perform(&mut self, request: &Request, reply: &Reply) -> Result<Option<Ending>, Stop> {
         if reply.acts {
             self.service.record.acted(self.request);
         }
@@ -119,13 +132,13 @@ impl Conversation<'_> {
             Then::Hang => self.until_gone().await,
             Then::Freeze => std::future::pending().await,
             Then::HalfClose => {
-                self.wire.shutdown().await.map_err(|_| Gone)?;
+                self.wire.shutdown().await.map_err(|_| Stop::Gone)?;
                 self.until_gone().await
             }
         }
     }
 
-    async fn answer(&mut self, request: &Request, reply: &Reply) -> Result<(), Gone> {
+    async fn answer(&mut self, request: &Request, reply: &Reply) -> Result<(), Stop> {
         let mut out = BytesMut::new();
         let mut chunked = false;
         if let Some(head) = &reply.head {
@@ -168,16 +181,16 @@ impl Conversation<'_> {
         self.write(&out).await
     }
 
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.wire.write_all(bytes).await.map_err(|_| Gone)?;
-        self.wire.flush().await.map_err(|_| Gone)
+        self.wire.write_all(bytes).await.map_err(|_| Stop::Gone)?;
+        self.wire.flush().await.map_err(|_| Stop::Gone)
     }
 
     /// Waits, and goes on reading meanwhile: that is how a client's close is seen at once.
-    async fn pause(&mut self, pause: Duration) -> Result<(), Gone> {
+    async fn pause(&mut self, pause: Duration) -> Result<(), Stop> {
         if pause.is_zero() {
             return Ok(());
         }
@@ -191,7 +204,7 @@ impl Conversation<'_> {
         }
     }
 
-    async fn until_gone(&mut self) -> Result<Option<Ending>, Gone> {
+    async fn until_gone(&mut self) -> Result<Option<Ending>, Stop> {
         loop {
             self.read().await?;
             if self.input.len() > READ_AHEAD {
@@ -200,24 +213,22 @@ impl Conversation<'_> {
         }
     }
 
-    async fn read(&mut self) -> Result<(), Gone> {
+    async fn read(&mut self) -> Result<(), Stop> {
         self.input.reserve(16 * 1024);
         match self.wire.read_buf(&mut self.input).await {
-            Ok(0) | Err(_) => Err(Gone),
+            Ok(0) | Err(_) => Err(Stop::Gone),
             Ok(_) => self.take_body(),
         }
     }
 
-    fn take_body(&mut self) -> Result<(), Gone> {
+    fn take_body(&mut self) -> Result<(), Stop> {
         if self.body.is_done() {
             return Ok(());
         }
         let (record, request) = (&self.service.record, self.request);
-        self.body
-            .feed(&mut self.input, |bytes| {
-                record.body(request, bytes, self.service.keep_body);
-            })
-            .map_err(|_| Gone)?;
+        self.body.feed(&mut self.input, |bytes| {
+            record.body(request, bytes, self.service.keep_body);
+        })?;
         if self.body.is_done() {
             record.completed(request, self.body.take_trailers());
         }
@@ -265,6 +276,12 @@ pub(crate) fn body_length(reply: &Reply) -> u64 {
             Piece::Pause(_) => 0,
         })
         .sum()
+}
+
+impl From<Malformed> for Stop {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
 }
 
 /// How much is read ahead during a pause.

@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+mod frames;
 mod http1;
+mod http2;
 mod incoming;
 mod observed;
 mod ports;
@@ -15,6 +17,7 @@ mod proxy;
 mod reply;
 mod script;
 mod server;
+mod tls;
 mod wire;
 
 pub use observed::{
@@ -24,6 +27,7 @@ pub use ports::{HangingPort, RefusedPort};
 pub use reply::{LastStream, Reply};
 pub use script::Script;
 pub use server::{Arrival, Server, ServerBuilder};
+pub use tls::{Authority, Identity};
 
 /// The checksum of a body as a [`Request`] has it: CRC-32.
 pub fn checksum(body: &[u8]) -> u32 {

@@ -37,7 +37,7 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// When it was accepted.
     pub accepted: Instant,
-    /// Bytes received; with TLS, of its content.
+    /// Bytes received, with TLS as encrypted.
     pub bytes_read: u64,
     /// Why the TLS handshake failed, as the server saw it.
     pub handshake_error: Option<String>,
@@ -91,7 +91,8 @@ pub struct Request {
     pub method: String,
     /// The target as sent: a path, or the absolute form or authority that a proxy is asked for.
     pub target: String,
-    /// The header lines in their order; names as sent (HTTP/2: in lower case).
+    /// The header lines in their order, names as sent. HTTP/2: `:authority` first, then the lines
+    /// in lower case, those of one name together.
     pub headers: Vec<(String, String)>,
     /// The body so far, up to the server's limit for keeping.
     pub body: Vec<u8>,

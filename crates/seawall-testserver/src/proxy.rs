@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::Request;
-use crate::http1::{Conversation, Gone};
+use crate::http1::{Conversation, Stop};
 use crate::wire::Ending;
 
 /// Does what a proxy does with a request; the client's connection ends with it, as every answer
@@ -13,7 +13,7 @@ use crate::wire::Ending;
 pub(crate) async fn pass_on(
     conversation: &mut Conversation<'_>,
     request: &Request,
-) -> Result<Ending, Gone> {
+) -> Result<Ending, Stop> {
     let connect = request.method == "CONNECT";
     let Some(mut upstream) = reach(&request.target, connect).await else {
         conversation
@@ -26,14 +26,14 @@ pub(crate) async fn pass_on(
             .write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             .await?;
         let early = conversation.input.split();
-        upstream.write_all(&early).await.map_err(|_| Gone)?;
-        let _ = copy_bidirectional(conversation.wire, &mut upstream).await;
+        upstream.write_all(&early).await.map_err(|_| Stop::Gone)?;
+        let _ = copy_bidirectional(&mut conversation.wire, &mut upstream).await;
         return Ok(Ending::Close);
     }
     upstream
         .write_all(&in_origin_form(request))
         .await
-        .map_err(|_| Gone)?;
+        .map_err(|_| Stop::Gone)?;
     let mut buffer = vec![0; 16 * 1024];
     loop {
         match upstream.read(&mut buffer).await {

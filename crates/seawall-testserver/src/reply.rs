@@ -53,7 +53,7 @@ impl Reply {
     }
 
     /// No answer at all; give it an ending, or the connection goes on as if the request had not
-    /// been.
+    /// been (HTTP/2: the stream is reset with CANCEL, as is one whose answer lacks its end).
     pub fn nothing() -> Self {
         Self {
             after_body_bytes: None,

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use crate::observed::Record;
-use crate::wire::{Ending, Transport, Wire};
-use crate::{Closing, NotObserved, Observed, Reply, Request, Script, http1};
+use crate::wire::{Ending, Stream, Wire};
+use crate::{Closing, Identity, NotObserved, Observed, Reply, Request, Script, http1, http2};
 
 /// A server on the loopback interface that answers by a script, and records what it sees.
 ///
@@ -132,7 +134,8 @@ impl Server {
         self.record.wait_for_blocking(PATIENCE, seen)
     }
 
-    /// Closes every connection that is open now, whatever goes on in it.
+    /// Closes every connection that is open now, whatever goes on in it and without a word of TLS
+    /// or HTTP/2.
     pub fn disconnect(&self, how: Closing) {
         self.disconnect.send_replace(how);
     }
@@ -152,7 +155,8 @@ pub struct ServerBuilder {
     early: Option<EarlyReply>,
     on_connect: OnConnect,
     keep_body: usize,
-    backlog: u32,
+    identity: Option<Identity>,
+    http2: bool,
 }
 
 type EarlyReply = Box<dyn Fn(&Request) -> Option<Reply> + Send + Sync>;
@@ -164,7 +168,8 @@ impl ServerBuilder {
             early: None,
             on_connect: Box::new(|_| Arrival::Serve),
             keep_body: 8 << 20,
-            backlog: 1024,
+            identity: None,
+            http2: false,
         }
     }
 
@@ -183,6 +188,18 @@ impl ServerBuilder {
         arrival: impl Fn(usize) -> Arrival + Send + Sync + 'static,
     ) -> Self {
         self.on_connect = Box::new(arrival);
+        self
+    }
+
+    /// Speaks TLS, and shows itself with this certificate.
+    pub fn tls(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// Speaks HTTP/2 instead of HTTP/1: with TLS by ALPN, else by prior knowledge (h2c).
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
         self
     }
 
@@ -207,14 +224,19 @@ impl ServerBuilder {
             let _inside = runtime.enter();
             let socket = tokio::net::TcpSocket::new_v4()?;
             socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-            socket.listen(self.backlog)?
+            socket.listen(1024)?
         };
         let record = Arc::new(Record::default());
+        let protocol: &[u8] = if self.http2 { b"h2" } else { b"http/1.1" };
+        let tls = self.identity.map(|identity| identity.acceptor(protocol));
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let service = Arc::new(Service {
             script,
             early: self.early,
             on_connect: self.on_connect,
             keep_body: self.keep_body,
+            tls,
+            http2: self.http2,
             record: record.clone(),
         });
         let (disconnect, disconnected) = watch::channel(Closing::Fin);
@@ -233,7 +255,7 @@ impl ServerBuilder {
             })?;
         Ok(Server {
             address,
-            scheme: "http",
+            scheme,
             record,
             runtime: handle,
             disconnect,
@@ -267,6 +289,8 @@ pub(crate) struct Service {
     pub(crate) keep_body: usize,
     early: Option<EarlyReply>,
     on_connect: OnConnect,
+    tls: Option<TlsAcceptor>,
+    http2: bool,
 }
 
 impl Service {
@@ -304,7 +328,7 @@ async fn connected(
     mut disconnect: watch::Receiver<Closing>,
 ) {
     let _ = tcp.set_nodelay(true);
-    let mut wire = Wire::new(Transport::Plain(tcp), service.record.clone(), connection);
+    let mut wire = Wire::new(tcp, service.record.clone(), connection);
     let ending = tokio::select! {
         ending = serve(&mut wire, &service, connection) => ending,
         changed = disconnect.changed() => match (changed, *disconnect.borrow()) {
@@ -312,10 +336,10 @@ async fn connected(
             _ => Ending::Close,
         },
     };
-    wire.end(ending).await;
+    wire.end(ending);
 }
 
-async fn serve(wire: &mut Wire, service: &Service, connection: usize) -> Ending {
+async fn serve(wire: &mut Wire, service: &Arc<Service>, connection: usize) -> Ending {
     let arrival = (service.on_connect)(connection);
     match arrival {
         Arrival::Serve => {}
@@ -330,5 +354,30 @@ async fn serve(wire: &mut Wire, service: &Service, connection: usize) -> Ending 
             };
         }
     }
-    http1::serve(wire, service, connection).await
+    let Some(tls) = &service.tls else {
+        return speak(wire, service, connection).await;
+    };
+    match tls.accept(wire).await {
+        Ok(mut stream) => {
+            let ending = speak(&mut stream, service, connection).await;
+            if ending == Ending::Close {
+                let _ = timeout(Duration::from_secs(1), stream.shutdown()).await;
+            }
+            ending
+        }
+        Err(error) => {
+            service.record.change(|observed| {
+                observed.connections[connection].handshake_error = Some(error.to_string());
+            });
+            Ending::Close
+        }
+    }
+}
+
+async fn speak(stream: &mut dyn Stream, service: &Arc<Service>, connection: usize) -> Ending {
+    if service.http2 {
+        http2::serve(stream, service, connection).await
+    } else {
+        http1::serve(stream, service, connection).await
+    }
 }

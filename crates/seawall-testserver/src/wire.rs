@@ -5,9 +5,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
 use crate::observed::{Closing, Record, Side};
 
@@ -19,22 +18,22 @@ pub(crate) enum Ending {
     Reset,
 }
 
-/// One accepted connection, which records what it sees and can end in every way.
+/// A connection as HTTP sees it, with or without TLS.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// One accepted connection below TLS, which records what it sees and can end in every way.
 pub(crate) struct Wire {
-    transport: Transport,
+    tcp: TcpStream,
     record: Arc<Record>,
     connection: usize,
 }
 
-pub(crate) enum Transport {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
 impl Wire {
-    pub(crate) fn new(transport: Transport, record: Arc<Record>, connection: usize) -> Self {
+    pub(crate) fn new(tcp: TcpStream, record: Arc<Record>, connection: usize) -> Self {
         Self {
-            transport,
+            tcp,
             record,
             connection,
         }
@@ -42,35 +41,25 @@ impl Wire {
 
     /// Ends the connection. Nothing that the client sent before is left unread in the socket, as
     /// that would turn the FIN into an RST.
-    pub(crate) async fn end(mut self, ending: Ending) {
+    pub(crate) fn end(self, ending: Ending) {
         match ending {
-            Ending::Close => {
+            Ending::Close | Ending::Cut => {
                 self.closed(Side::Server, Closing::Fin);
-                let _ = self.shutdown().await;
+                let _ = SockRef::from(&self.tcp).shutdown(std::net::Shutdown::Write);
+                let mut unread = [0; 4096];
+                while self.tcp.try_read(&mut unread).is_ok_and(|n| n > 0) {}
             }
-            Ending::Cut => self.closed(Side::Server, Closing::Fin),
             Ending::Reset => {
                 self.closed(Side::Server, Closing::Reset);
-                reset_on_drop(self.tcp());
+                // With a linger time of zero the system throws away what is queued, and resets.
+                let _ = SockRef::from(&self.tcp).set_linger(Some(std::time::Duration::ZERO));
             }
-        }
-        if ending != Ending::Reset {
-            let _ = SockRef::from(self.tcp()).shutdown(std::net::Shutdown::Write);
-            let mut unread = [0; 4096];
-            while self.tcp().try_read(&mut unread).is_ok_and(|n| n > 0) {}
         }
     }
 
     /// Waits for the first bytes of all, and takes them.
     pub(crate) async fn first_bytes(&mut self) {
         let _ = self.read(&mut [0; 4096]).await;
-    }
-
-    fn tcp(&self) -> &TcpStream {
-        match &self.transport {
-            Transport::Plain(tcp) => tcp,
-            Transport::Tls(tls) => tls.get_ref().0,
-        }
     }
 
     fn closed(&self, by: Side, how: Closing) {
@@ -95,10 +84,7 @@ impl AsyncRead for Wire {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let result = ready!(match &mut self.transport {
-            Transport::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            Transport::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
-        });
+        let result = ready!(Pin::new(&mut self.tcp).poll_read(cx, buffer));
         self.saw(&result);
         let read = buffer.filled().len() - before;
         if result.is_ok() && read == 0 {
@@ -117,26 +103,17 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = ready!(match &mut self.transport {
-            Transport::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
-            Transport::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
-        });
+        let result = ready!(Pin::new(&mut self.tcp).poll_write(cx, bytes));
         self.saw(&result);
         Poll::Ready(result)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
-            Transport::Tls(tls) => Pin::new(tls).poll_flush(cx),
-        }
+        Pin::new(&mut self.tcp).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
-            Transport::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
     }
 }
 
@@ -148,10 +125,4 @@ impl Drop for Wire {
             observed.connections[connection].ended = Some(Instant::now());
         });
     }
-}
-
-/// Makes the close of this socket an RST: with a linger time of zero the system throws away what
-/// is queued and resets.
-pub(crate) fn reset_on_drop(tcp: &TcpStream) {
-    let _ = SockRef::from(tcp).set_linger(Some(std::time::Duration::ZERO));
 }
