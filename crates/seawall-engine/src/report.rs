@@ -85,7 +85,7 @@ pub struct Record {
 ///
 /// Bounded: the first 8 attempts and the last 24 are kept, those between are counted. No
 /// allocation before the second attempt ends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     started: Time,
     #[serde(with = "duration")]

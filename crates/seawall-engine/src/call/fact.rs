@@ -12,6 +12,13 @@ pub struct Request {
     pub idempotent: bool,
     /// Its body can be sent again, as far as is known now.
     pub replayable: bool,
+    /// The call is made inside an attempt of another call, which retries for it: this one makes a
+    /// single attempt, so that layers do not multiply (G4).
+    #[serde(default)]
+    pub nested: bool,
+    /// Several attempts may be in flight at once; without it there are no hedges.
+    #[serde(default = "yes")]
+    pub concurrent: bool,
 }
 
 impl Default for Request {
@@ -20,6 +27,8 @@ impl Default for Request {
         Self {
             idempotent: true,
             replayable: true,
+            nested: false,
+            concurrent: true,
         }
     }
 }

@@ -16,8 +16,9 @@ impl Call {
             .is_some_and(|hedge| self.hedges < hedge.max)
             && self.blocked.is_none()
             && self.request.replayable
+            && self.request.concurrent
             && self.safe(policy)
-            && self.report.attempts_sent() < policy.max_attempts.limit()
+            && self.report.attempts_sent() < self.most(policy)
     }
 
     /// An attempt was sent: sets when the next hedge is due.

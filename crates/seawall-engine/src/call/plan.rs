@@ -82,7 +82,7 @@ impl Call {
         if !safe || (settled.write_failed && self.write_failed) {
             return Some(Ending::NotRepeatable);
         }
-        if self.report.attempts_sent() >= policy.max_attempts.limit() {
+        if self.report.attempts_sent() >= self.most(policy) {
             return Some(Ending::AttemptsExhausted);
         }
         if settled.hint.forbids {
@@ -102,6 +102,16 @@ impl Call {
                 limit: self.deadline - now,
             }
         })
+    }
+
+    /// How many attempts this call may make.
+    #[inline]
+    pub(super) fn most(&self, policy: &Policy) -> u32 {
+        if self.request.nested {
+            1
+        } else {
+            policy.max_attempts.limit()
+        }
     }
 
     /// True when doing the request twice is as good as once, so that also an attempt that the

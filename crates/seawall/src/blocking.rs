@@ -1,0 +1,305 @@
+//! Any operation, tried again after a policy, on the thread that asks: the twin of
+//! [`retry`](crate::retry).
+//!
+//! A closure that runs cannot be stopped from outside (D8). So the attempt timeout and the deadline
+//! are handed to it as the time it has ([`Attempt::time_left`]), for it to obey. When it comes back
+//! later than that, what it brought counts all the same: a success is one, however late; after a
+//! failure the deadline lets nothing more happen. And there is never more than one attempt at a
+//! time: a policy's hedges are not sent.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use seawall_engine::{Action, Call, Guard, KeyGuards, Outcome, Policy, Report, Request};
+
+pub use crate::retry::Attempt;
+
+use crate::classify::{ByMark, Classify, EveryError, Fault, When, settled};
+use crate::{Error, clock, nesting};
+
+/// Runs `operation` after `policy`, sleeping on this thread between attempts.
+///
+/// # Errors
+///
+/// [`Error`] with the operation's last error inside, or why it was not tried (again).
+///
+/// ```
+/// use seawall::{Policy, blocking};
+///
+/// let policy = Policy::default();
+/// let text = blocking::retry(&policy, || std::fs::read_to_string("/dev/null"))
+///     .when(|e| e.kind() == std::io::ErrorKind::Interrupted)
+///     .run()?;
+/// assert_eq!(text, "");
+/// # Ok::<(), seawall::Error<std::io::Error>>(())
+/// ```
+pub fn retry<T, E>(
+    policy: &Policy,
+    mut operation: impl FnMut() -> Result<T, E>,
+) -> Retry<'_, impl FnMut(Attempt) -> Result<T, E>, EveryError> {
+    retry_with(policy, move |_| operation())
+}
+
+/// As [`retry`], for an operation that wants to know which [`Attempt`] it is and how long it has.
+pub fn retry_with<Op, T, E>(policy: &Policy, operation: Op) -> Retry<'_, Op, EveryError>
+where
+    Op: FnMut(Attempt) -> Result<T, E>,
+{
+    let request = Request {
+        concurrent: false,
+        ..Request::default()
+    };
+    Retry {
+        policy,
+        guards: None,
+        seed: None,
+        cancel: None,
+        request,
+        operation,
+        classifier: EveryError,
+    }
+}
+
+/// As [`retry`], for an operation that marks what is final itself, as in
+/// [`retry_marked`](crate::retry_marked).
+pub fn retry_marked<T, E>(
+    policy: &Policy,
+    mut operation: impl FnMut() -> Result<T, Fault<E>>,
+) -> Retry<'_, impl FnMut(Attempt) -> Result<T, Fault<E>>, ByMark> {
+    retry_with(policy, move |_| operation()).judged_by(ByMark)
+}
+
+/// Cancels blocking calls from another thread: a wait ends at once, an attempt that runs is the
+/// last.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken {
+    bell: Arc<Bell>,
+}
+
+impl CancelToken {
+    /// A token that is not cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cancels every call that was given this token, now and later.
+    pub fn cancel(&self) {
+        self.bell.change(|state| state.cancelled = true);
+    }
+
+    /// True once it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.bell.lock().cancelled
+    }
+}
+
+/// An operation with its policy, ready to be [`run`](Self::run).
+#[derive(Clone, Debug)]
+#[must_use = "a call does nothing until it is run"]
+pub struct Retry<'a, Op, C> {
+    policy: &'a Policy,
+    guards: Option<&'a KeyGuards>,
+    seed: Option<u64>,
+    cancel: Option<&'a CancelToken>,
+    request: Request,
+    operation: Op,
+    classifier: C,
+}
+
+impl<'a, Op, C> Retry<'a, Op, C> {
+    /// Only an error for which `may_pass` is true is worth another attempt.
+    pub fn when<T, E, F: Fn(&E) -> bool>(self, may_pass: F) -> Retry<'a, Op, When<F>>
+    where
+        Op: FnMut(Attempt) -> Result<T, E>,
+    {
+        self.judged_by(When(may_pass))
+    }
+
+    /// Judges the whole result: an `Ok` that means failure, a failure that the server cannot have
+    /// acted on.
+    pub fn classify<T, E, F: Fn(&Result<T, E>) -> Outcome>(self, judge: F) -> Retry<'a, Op, F>
+    where
+        Op: FnMut(Attempt) -> Result<T, E>,
+    {
+        self.judged_by(judge)
+    }
+
+    /// Uses these guards instead of the policy's own.
+    pub fn guards(mut self, guards: &'a KeyGuards) -> Self {
+        self.guards = Some(guards);
+        self
+    }
+
+    /// Whether doing the operation twice is as good as once (the default).
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.request.idempotent = idempotent;
+        self
+    }
+
+    /// Makes the call's random draws those of `seed`.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Lets another thread cancel the call.
+    pub fn cancel(mut self, token: &'a CancelToken) -> Self {
+        self.cancel = Some(token);
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] with the operation's last error inside, or why it was not tried (again).
+    pub fn run<T, E>(self) -> Result<T, Error<C::Error>>
+    where
+        Op: FnMut(Attempt) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        self.run_reported().map(|(value, _)| value)
+    }
+
+    /// Runs it, and gives the call's history with the value.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_reported<T, E>(mut self) -> Result<(T, Report), Error<C::Error>>
+    where
+        Op: FnMut(Attempt) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        let own = CancelToken::new();
+        let bell = &self.cancel.unwrap_or(&own).bell;
+        let policy = self.policy;
+        let mut now = clock::quick();
+        let guards = self.guards.unwrap_or_else(|| policy.guards(now));
+        let request = Request {
+            nested: self.request.nested || nesting::inside(),
+            ..self.request
+        };
+        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        let mut running = Running {
+            call: Call::new(policy, request, seed, now),
+            guards,
+        };
+        let mut last = None;
+        loop {
+            if bell.lock().cancelled {
+                running.call.cancelled(guards, now);
+            }
+            match running.call.poll(policy, guards, now) {
+                Action::Start(start) => {
+                    let time_left = (!start.timeout_at.is_never()).then(|| start.timeout_at - now);
+                    let attempt = Attempt {
+                        number: start.number,
+                        kind: start.kind,
+                        time_left,
+                    };
+                    let result = {
+                        let _inside = nesting::enter();
+                        (self.operation)(attempt)
+                    };
+                    now = clock::quick();
+                    let settled = settled(&self.classifier, &result);
+                    last = Some(result);
+                    running
+                        .call
+                        .ended(policy, guards, now, start.number, settled);
+                }
+                Action::Abandon { .. } => {}
+                Action::Wait(wait) => {
+                    let waker = Waker::from(Arc::clone(bell));
+                    if wait.ticket != 0 && guards.poll_ticket(wait.ticket, &waker) {
+                        running.call.admitted();
+                    } else {
+                        bell.wait(wait.until - now);
+                    }
+                    now = clock::quick();
+                }
+                Action::Finish(finish) => {
+                    let report = running.call.report().clone();
+                    return match last.filter(|_| finish.result.is_some()) {
+                        Some(Ok(value)) => Ok((value, report)),
+                        last => {
+                            let source = last.and_then(Result::err).map(C::into_error);
+                            Err(Error::new(finish, report, source))
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    fn judged_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
+        Retry {
+            policy: self.policy,
+            guards: self.guards,
+            seed: self.seed,
+            cancel: self.cancel,
+            request: self.request,
+            operation: self.operation,
+            classifier,
+        }
+    }
+}
+
+/// A call on its way: whatever ends it, a panic too, gives everything back.
+struct Running<'a> {
+    call: Call,
+    guards: &'a KeyGuards,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.call.dropped(self.guards, clock::quick());
+    }
+}
+
+/// What wakes a waiting thread: a cancellation, or the bulkhead's turn.
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<BellState>,
+    rung: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct BellState {
+    cancelled: bool,
+    woken: bool,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, BellState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BellState)) {
+        change(&mut self.lock());
+        self.rung.notify_all();
+    }
+
+    /// Waits until it rings, `at_most` so long.
+    fn wait(&self, at_most: Duration) {
+        let mut state = self.lock();
+        if !state.cancelled && !state.woken {
+            // A wait beyond a year is cut, and asked for again.
+            let at_most = at_most.min(Duration::from_secs(86_400 * 365));
+            state = self
+                .rung
+                .wait_timeout(state, at_most)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        state.woken = false;
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.change(|state| state.woken = true);
+    }
+}

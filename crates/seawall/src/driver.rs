@@ -1,0 +1,217 @@
+//! The one loop that drives a [`Call`] in async code: it polls attempts, sleeps, and obeys.
+//!
+//! What an attempt is, how it is judged and what becomes of its result is the business of a
+//! [`Work`]: the generic driver has one, the HTTP driver another. No decision is made here.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use seawall_engine::{
+    Abandoned, Action, Call, Finish, Guard, KeyGuards, Policy, Report, Request, Settled, Start,
+    Time,
+};
+use tokio::time::{Instant, Sleep};
+
+use crate::clock;
+use crate::nesting;
+
+/// The attempts of one call, whatever they are.
+pub(crate) trait Work {
+    /// Begins an attempt. It is polled right after.
+    fn start(self: Pin<&mut Self>, start: Start, now: Time);
+
+    /// Drops an attempt that is in flight.
+    fn abandon(self: Pin<&mut Self>, number: u32, why: Abandoned);
+
+    /// An attempt that has ended, and what it came to; its result stays inside, in the place of
+    /// the one before.
+    fn poll_ended(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u32, Settled)>;
+
+    /// Reads the held response's body; ready when there is nothing more to read.
+    fn poll_drained(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()>;
+
+    /// The number of an attempt of which a piece of the body arrived since this was last asked.
+    fn progressed(self: Pin<&mut Self>) -> Option<u32> {
+        None
+    }
+
+    /// Whether the request's body can still be sent again.
+    fn is_replayable(&self) -> bool {
+        true
+    }
+}
+
+pin_project! {
+    /// A call on its way: the engine's half of it.
+    pub(crate) struct Driver<'a> {
+        policy: &'a Policy,
+        guards: Option<&'a KeyGuards>,
+        seed: Option<u64>,
+        request: Request,
+        call: Option<Call>,
+        draining: bool,
+        // Set once an attempt was pending: from then on the runtime's clock is asked.
+        waited: bool,
+        sleep_until: Time,
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+
+    impl PinnedDrop for Driver<'_> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let Some(call) = this.call.as_mut() {
+                let now = clock::quick();
+                call.dropped(&**this.guards.get_or_insert_with(|| this.policy.guards(now)), now);
+            }
+        }
+    }
+}
+
+impl<'a> Driver<'a> {
+    /// A call after `policy`, not yet begun. Without `guards` it uses the policy's own.
+    #[inline]
+    pub(crate) fn new(
+        policy: &'a Policy,
+        guards: Option<&'a KeyGuards>,
+        request: Request,
+        seed: Option<u64>,
+    ) -> Self {
+        Self {
+            policy,
+            guards,
+            seed,
+            request,
+            call: None,
+            draining: false,
+            waited: false,
+            sleep_until: Time::ZERO,
+            sleep: None,
+        }
+    }
+
+    /// Goes on until the call is over.
+    #[inline]
+    pub(crate) fn poll<W: Work>(
+        self: Pin<&mut Self>,
+        mut work: Pin<&mut W>,
+        context: &mut Context<'_>,
+    ) -> Poll<Finish> {
+        let mut this = self.project();
+        let policy = *this.policy;
+        let mut now = if *this.waited {
+            clock::of_runtime()
+        } else {
+            clock::quick()
+        };
+        let guards = *this.guards.get_or_insert_with(|| policy.guards(now));
+        let call = this.call.get_or_insert_with(|| {
+            let request = Request {
+                nested: this.request.nested || nesting::inside(),
+                ..*this.request
+            };
+            Call::new(
+                policy,
+                request,
+                this.seed.unwrap_or_else(|| fastrand::u64(..)),
+                now,
+            )
+        });
+        loop {
+            while let Poll::Ready((number, settled)) = {
+                let _inside = nesting::enter();
+                work.as_mut().poll_ended(context)
+            } {
+                now = if *this.waited {
+                    clock::of_runtime()
+                } else {
+                    clock::quick()
+                };
+                call.ended(policy, guards, now, number, settled);
+            }
+            if let Some(number) = work.as_mut().progressed() {
+                call.progressed(policy, now, number);
+            }
+            if *this.draining && work.as_mut().poll_drained(context).is_ready() {
+                *this.draining = false;
+                call.drained();
+            }
+            match call.poll(policy, guards, now) {
+                Action::Start(start) => {
+                    *this.draining = false;
+                    work.as_mut().start(start, now);
+                }
+                Action::Abandon { number, why } => work.as_mut().abandon(number, why),
+                Action::Finish(finish) => return Poll::Ready(finish),
+                Action::Wait(wait) => {
+                    if wait.ticket != 0 && guards.poll_ticket(wait.ticket, context.waker()) {
+                        call.admitted();
+                        continue;
+                    }
+                    if wait.drain != *this.draining {
+                        *this.draining = wait.drain;
+                        if wait.drain {
+                            continue;
+                        }
+                    }
+                    call.replayable(work.is_replayable());
+                    if !*this.waited {
+                        *this.waited = true;
+                        now = clock::of_runtime();
+                        if now >= wait.until {
+                            continue;
+                        }
+                    }
+                    if !sleeps(
+                        this.sleep.as_mut(),
+                        this.sleep_until,
+                        wait.until,
+                        now,
+                        context,
+                    ) {
+                        return Poll::Pending;
+                    }
+                    now = clock::of_runtime();
+                }
+            }
+        }
+    }
+
+    /// The call's history; empty before the first poll.
+    pub(crate) fn take_report(self: Pin<&mut Self>) -> Option<Report> {
+        self.project().call.take().map(Call::into_report)
+    }
+}
+
+/// Sets the timer to `until` and polls it: true when that moment has come.
+fn sleeps(
+    mut sleep: Pin<&mut Option<Sleep>>,
+    set_to: &mut Time,
+    until: Time,
+    now: Time,
+    context: &mut Context<'_>,
+) -> bool {
+    if until.is_never() {
+        sleep.set(None);
+        return false;
+    }
+    match sleep.as_mut().as_pin_mut() {
+        None => sleep.set(Some(tokio::time::sleep(clock::span(now, until)))),
+        Some(timer) if *set_to != until => timer.reset(Instant::now() + clock::span(now, until)),
+        Some(_) => {}
+    }
+    *set_to = until;
+    match sleep.as_pin_mut() {
+        Some(timer) => {
+            let rung = timer.poll(context).is_ready();
+            if rung {
+                // A timer that has rung is set anew by whoever waits next.
+                *set_to = Time::ZERO;
+            }
+            rung
+        }
+        None => false,
+    }
+}

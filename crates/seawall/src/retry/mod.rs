@@ -1,0 +1,201 @@
+//! Any operation, tried again after a policy (async). [`blocking`](crate::blocking) is its twin.
+
+mod future;
+mod work;
+
+use std::future::{Future, IntoFuture};
+use std::time::Duration;
+
+use seawall_engine::{KeyGuards, Kind, Policy, Request};
+
+pub use future::{Reported, ReportedFuture, RetryFuture};
+
+use crate::classify::{ByMark, Classify, EveryError, Fault, When};
+use crate::driver::Driver;
+use work::Operations;
+
+/// Runs `operation` after `policy`: again when it fails, later each time, no more often than the
+/// budget pays for, no longer than the deadline allows.
+///
+/// Every `Err` counts as a failure that may pass; narrow that with [`when`](Retry::when), judge
+/// the whole result with [`classify`](Retry::classify), or mark single errors inside the operation
+/// with [`retry_marked`]. An operation is taken to be safe to repeat, unless
+/// [`idempotent(false)`](Retry::idempotent) says otherwise.
+///
+/// The policy's own guards pay for retries, and so does every call with a clone of that policy; use
+/// [`guards`](Retry::guards) to keep state by key. Dropping the future stops everything at once.
+/// With a policy that hedges, several of the operation's futures are in flight at a time.
+///
+/// # Errors
+///
+/// [`Error`](crate::Error) with the operation's last error inside, or why it was not tried (again).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use seawall::Policy;
+///
+/// let policy = Policy::default();
+/// let text = seawall::retry(&policy, || async { Ok::<_, std::io::Error>("row") })
+///     .when(|e| e.kind() != std::io::ErrorKind::NotFound)
+///     .await?;
+/// assert_eq!(text, "row");
+/// # Ok(()) }
+/// ```
+pub fn retry<Op, Fut, T, E>(
+    policy: &Policy,
+    mut operation: Op,
+) -> Retry<'_, impl FnMut(Attempt) -> Fut, EveryError>
+where
+    Op: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+    retry_with(policy, move |_| operation())
+}
+
+/// As [`retry`], for an operation that wants to know which [`Attempt`] it is.
+pub fn retry_with<Op, Fut, T, E>(policy: &Policy, operation: Op) -> Retry<'_, Op, EveryError>
+where
+    Op: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+    Retry {
+        policy,
+        guards: None,
+        seed: None,
+        request: Request::default(),
+        operation,
+        classifier: EveryError,
+    }
+}
+
+/// As [`retry`], for an operation that marks what is final itself: it returns
+/// `Err(Fault::Permanent(e))`, and the caller gets `e` back, not the mark (E4).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use seawall::{Fault, Policy};
+///
+/// async fn fetch() -> Result<String, std::io::Error> { Ok("not a number".into()) }
+///
+/// let policy = Policy::default();
+/// let error = seawall::retry_marked(&policy, || async {
+///     let text = fetch().await.map_err(|e| e.to_string())?; // may pass
+///     text.parse::<u8>().map_err(|e| Fault::Permanent(e.to_string())) // will not
+/// })
+/// .await
+/// .unwrap_err();
+/// assert_eq!(error.report().attempts_sent(), 1);
+/// assert_eq!(error.into_inner().unwrap(), "invalid digit found in string");
+/// # }
+/// ```
+pub fn retry_marked<Op, Fut, T, E>(
+    policy: &Policy,
+    mut operation: Op,
+) -> Retry<'_, impl FnMut(Attempt) -> Fut, ByMark>
+where
+    Op: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, Fault<E>>>,
+{
+    retry_with(policy, move |_| operation()).judged_by(ByMark)
+}
+
+/// Which attempt an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// 1 for the first.
+    pub number: u32,
+    /// First, retry or hedge.
+    pub kind: Kind,
+    /// The time it has: `min(attempt_timeout, time left)`; `None` without a limit.
+    pub time_left: Option<Duration>,
+}
+
+/// An operation with its policy, ready to be awaited.
+#[derive(Clone, Debug)]
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Retry<'a, Op, C> {
+    policy: &'a Policy,
+    guards: Option<&'a KeyGuards>,
+    seed: Option<u64>,
+    request: Request,
+    operation: Op,
+    classifier: C,
+}
+
+impl<'a, Op, C> Retry<'a, Op, C> {
+    /// Only an error for which `may_pass` is true is worth another attempt; any other ends the
+    /// call with it.
+    pub fn when<Fut, T, E, F>(self, may_pass: F) -> Retry<'a, Op, When<F>>
+    where
+        Op: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        F: Fn(&E) -> bool,
+    {
+        self.judged_by(When(may_pass))
+    }
+
+    /// Judges the whole result: an `Ok` that means failure, a failure that the server cannot have
+    /// acted on. When attempts run out, the last result is returned as it is, also an `Ok`.
+    pub fn classify<Fut, T, E, F>(self, judge: F) -> Retry<'a, Op, F>
+    where
+        Op: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        F: Fn(&Result<T, E>) -> seawall_engine::Outcome,
+    {
+        self.judged_by(judge)
+    }
+
+    /// Uses these guards (budget, breaker, cooldown, …) instead of the policy's own.
+    pub fn guards(mut self, guards: &'a KeyGuards) -> Self {
+        self.guards = Some(guards);
+        self
+    }
+
+    /// Whether doing the operation twice is as good as once (the default). With `false` only a
+    /// failure classified as [`Unprocessed`](seawall_engine::Phase::Unprocessed) is repeated, and
+    /// there are no hedges (C3).
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.request.idempotent = idempotent;
+        self
+    }
+
+    /// Makes the call's random draws those of `seed`.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Resolves to the value together with the call's history.
+    pub fn reported(self) -> Reported<Self> {
+        Reported::new(self)
+    }
+
+    fn judged_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
+        Retry {
+            policy: self.policy,
+            guards: self.guards,
+            seed: self.seed,
+            request: self.request,
+            operation: self.operation,
+            classifier,
+        }
+    }
+}
+
+impl<'a, Op, Fut, T, E, C> IntoFuture for Retry<'a, Op, C>
+where
+    Op: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    C: Classify<T, E>,
+{
+    type Output = Result<T, crate::Error<C::Error>>;
+    type IntoFuture = RetryFuture<'a, Op, Fut, C, T, E>;
+
+    #[inline]
+    fn into_future(self) -> Self::IntoFuture {
+        RetryFuture::new(
+            Driver::new(self.policy, self.guards, self.request, self.seed),
+            Operations::new(self.operation, self.classifier),
+        )
+    }
+}
