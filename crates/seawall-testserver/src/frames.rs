@@ -223,7 +223,6 @@ impl State {
             .filter(|(last, _)| sent.reaches(*last))
         {
             self.resets.remove(&stream);
-            self.silenced.insert(stream);
             self.unwritten.extend_from_slice(&[0, 0, 4, RST_STREAM, 0]);
             self.unwritten.extend_from_slice(&stream.to_be_bytes());
             self.unwritten.extend_from_slice(&code.to_be_bytes());

@@ -37,6 +37,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// When it was accepted.
     pub accepted: Instant,
+    /// How many requests have arrived on it.
+    pub requests: usize,
     /// Bytes received, with TLS as encrypted.
     pub bytes_read: u64,
     /// Why the TLS handshake failed, as the server saw it.
@@ -208,6 +210,7 @@ impl Record {
                 index,
                 peer,
                 accepted: Instant::now(),
+                requests: 0,
                 bytes_read: 0,
                 handshake_error: None,
                 closed: None,
@@ -233,11 +236,9 @@ impl Record {
     pub(crate) fn arrived(&self, mut request: Request) -> Request {
         self.change(|observed| {
             request.index = observed.requests.len();
-            request.index_on_connection = observed
-                .requests
-                .iter()
-                .filter(|r| r.connection == request.connection)
-                .count();
+            let connection = &mut observed.connections[request.connection];
+            request.index_on_connection = connection.requests;
+            connection.requests += 1;
             observed.requests.push(request.clone());
         });
         request

@@ -219,7 +219,8 @@ impl Reply {
         self.then(Then::Cut)
     }
 
-    /// Resets the connection (RST).
+    /// Resets the connection (RST). Of an answer beyond some 64 kB, what the client has not made
+    /// room for by then is lost.
     pub fn then_reset(self) -> Self {
         self.then(Then::Reset)
     }

@@ -40,7 +40,7 @@ impl Wire {
     }
 
     /// Ends the connection. Nothing that the client sent before is left unread in the socket, as
-    /// that would turn the FIN into an RST.
+    /// that would send an RST behind the FIN.
     pub(crate) fn end(self, ending: Ending) {
         match ending {
             Ending::Close | Ending::Cut => {

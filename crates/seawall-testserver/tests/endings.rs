@@ -186,6 +186,33 @@ fn connections_end_on_arrival() {
 }
 
 #[test]
+fn a_fin_is_a_fin_though_much_was_left_unread() {
+    let server = Server::builder()
+        .on_connect(|_| Arrival::CloseOnFirstBytes)
+        .start(Reply::ok("k"));
+    let mut client = RawClient::send(server.address(), vec![b'x'; 20_000]);
+    assert_eq!(client.read_to_end().1, End::Fin);
+    server
+        .wait_for_blocking(|o| o.live_connections() == 0)
+        .unwrap();
+    std::thread::sleep(SOON / 4);
+    assert!(
+        client.socket.take_error().unwrap().is_none(),
+        "an RST came after it"
+    );
+}
+
+#[test]
+fn a_post_that_was_acted_on_is_redirected_to_a_dead_port() {
+    let dead = RefusedPort::new().unwrap();
+    let server = Server::start(Reply::redirect(303, dead.url("/next")).acts());
+    let mut client = RawClient::get(server.address());
+    let answer = client.read_until("\r\n\r\n");
+    assert!(answer.contains(&format!("location: http://{}/next\r\n", dead.address())));
+    assert_eq!(server.effects(), 1);
+}
+
+#[test]
 fn idle_connections_close_on_command() {
     let server = Server::start(Reply::ok("1"));
     for (how, end) in [(Closing::Fin, End::Fin), (Closing::Reset, End::Reset)] {

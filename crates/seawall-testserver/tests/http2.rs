@@ -202,6 +202,17 @@ fn an_answer_is_reset_in_the_same_breath() {
 }
 
 #[test]
+fn an_answer_with_a_body_and_its_reset_travel_together() {
+    let server = start(Reply::status(503).body("busy").then_reset_stream(NO_ERROR));
+    let mut client = RawHttp2::connect(server.address());
+    assert_eq!(client.next(), Frame::Silent);
+    client.request(1, false);
+    let mut buffer = [0; 4096];
+    let read = client.0.read(&mut buffer).unwrap();
+    assert!(buffer[..read].ends_with(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"));
+}
+
+#[test]
 fn a_body_is_cut_by_the_reset_or_the_close_that_was_asked_for() {
     let cases = [
         (
