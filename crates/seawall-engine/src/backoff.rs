@@ -35,7 +35,8 @@ pub struct Backoff {
     /// What is added for each further retry (linear only).
     #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
     pub step: Duration,
-    /// What the delay is multiplied by for each further retry (exponential only); finite, ≥ 1.
+    /// What the delay is multiplied by for each further retry (exponential only): 1, or finite and
+    /// at least 1.000001.
     pub factor: f64,
     /// No delay is longer than this.
     #[serde(with = "duration")]
@@ -53,7 +54,7 @@ pub struct Backoff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Growth {
-    /// No delay at all.
+    /// No delay but the floor.
     None,
     /// Always `base`.
     Fixed,
@@ -232,11 +233,13 @@ impl Backoff {
     ///
     /// [`Invalid`] names the first field that cannot be.
     pub fn validate(&self) -> Result<(), Invalid> {
-        if !(self.factor.is_finite() && self.factor >= 1.0) {
+        // Between the two, the rounding of one step is more than its growth: a delay could be
+        // shorter than the one before it.
+        if !(self.factor == 1.0 || self.factor.is_finite() && self.factor >= LEAST_GROWTH) {
             return Err(Invalid::new(
                 "backoff.factor",
                 self.factor,
-                "a finite number of at least 1",
+                "1, or a finite number of at least 1.000001",
             ));
         }
         if self.floor > self.cap {
@@ -292,9 +295,6 @@ impl Backoff {
         let cap = self.cap_nanos();
         let over = high.saturating_sub(cap);
         let (low, high) = (low.saturating_sub(over), high - over);
-        if self.kind == Growth::None {
-            return (0, 0);
-        }
         let floor = nanos(self.floor).min(cap);
         (low.max(floor), high.max(floor))
     }
@@ -322,7 +322,7 @@ impl Backoff {
 fn grown(base: u64, factor: f64, mut exponent: u32, cap: u64) -> u64 {
     let ceiling = cap as f64;
     let (mut product, mut square) = (base as f64, factor);
-    if base == 0 || factor == 1.0 {
+    if base == 0 || factor == 1.0 || exponent == 0 {
         return base;
     }
     while exponent > 0 && product < ceiling {
@@ -339,6 +339,9 @@ fn grown(base: u64, factor: f64, mut exponent: u32, cap: u64) -> u64 {
         product.round() as u64
     }
 }
+
+/// The least factor that grows by more than an `f64` rounds.
+const LEAST_GROWTH: f64 = 1.000_001;
 
 fn part(delay: u64, fraction: f64) -> u64 {
     // A cast from f64 saturates; NaN (refused by `validate`) would give 0.

@@ -220,7 +220,7 @@ impl From<BudgetKind> for BudgetSettings {
 #[derive(Debug)]
 pub struct Budget {
     kind: Compiled,
-    /// Ratio: `level:26 | trickled:38`. Grpc, Aws: the level. Concurrency: `calls:32 | retries:32`.
+    /// Ratio: `level:26 | drops trickled:38`. Grpc, Aws: the level. Concurrency: `calls:32 | retries:32`.
     state: AtomicU64,
 }
 
@@ -228,8 +228,8 @@ pub struct Budget {
 enum Compiled {
     Ratio {
         deposit: u64,
-        per_second: u64,
         burst: u64,
+        trickle: Trickle,
     },
     Grpc {
         max: u64,
@@ -258,23 +258,17 @@ impl Budget {
                 burst,
                 initial,
             } => {
-                let burst = burst
-                    .unwrap_or_else(|| {
-                        max_attempts.map_or(10, |most| most.saturating_mul(2).max(10))
-                    })
-                    .clamp(1, MOST);
+                let burst = burst.unwrap_or_else(|| burst_for(max_attempts)).min(MOST);
                 let burst = u64::from(burst) * TOKEN;
                 let initial =
                     initial.map_or(burst, |initial| (u64::from(initial) * TOKEN).min(burst));
-                let (deposit, per_second) = (thousandths(ratio), thousandths(min_per_second));
-                let state = pack(initial, total_trickle(per_second, now));
                 (
                     Compiled::Ratio {
-                        deposit,
-                        per_second,
+                        deposit: thousandths(ratio),
                         burst,
+                        trickle: Trickle::new(thousandths(min_per_second), now),
                     },
-                    state,
+                    pack(initial, 0),
                 )
             }
             BudgetKind::Grpc {
@@ -333,13 +327,13 @@ impl Budget {
         match self.kind {
             Compiled::Ratio {
                 deposit,
-                per_second,
                 burst,
+                trickle,
             } => {
                 let state = self.state.load(Ordering::Relaxed);
                 if level(state) < burst && deposit > 0 {
                     self.update(|state| {
-                        Some(add(trickle(state, per_second, burst, now), deposit, burst))
+                        Some(add(trickle.credited(state, burst, now), deposit, burst))
                     });
                 }
             }
@@ -354,11 +348,9 @@ impl Budget {
     /// that is not there.
     pub fn withdraw(&self, failure: Failure, now: Time) -> Option<u64> {
         match self.kind {
-            Compiled::Ratio {
-                per_second, burst, ..
-            } => self
+            Compiled::Ratio { burst, trickle, .. } => self
                 .update(|state| {
-                    let state = trickle(state, per_second, burst, now);
+                    let state = trickle.credited(state, burst, now);
                     (level(state) >= TOKEN).then(|| pack(level(state) - TOKEN, trickled(state)))
                 })
                 .then_some(TOKEN),
@@ -443,9 +435,7 @@ impl Budget {
     pub fn level(&self, now: Time) -> u64 {
         let state = self.state.load(Ordering::Relaxed);
         match self.kind {
-            Compiled::Ratio {
-                per_second, burst, ..
-            } => level(trickle(state, per_second, burst, now)),
+            Compiled::Ratio { burst, trickle, .. } => level(trickle.credited(state, burst, now)),
             Compiled::Grpc { .. } | Compiled::Aws { .. } => state,
             Compiled::Concurrency { share, min } => {
                 let (calls, retries) = (state >> 32, state & 0xffff_ffff);
@@ -464,6 +454,11 @@ impl Budget {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
     }
+}
+
+/// The most tokens held where nothing else is said: enough for a lone call to use its attempts.
+pub(crate) fn burst_for(max_attempts: Option<u32>) -> u32 {
+    max_attempts.map_or(10, |most| most.saturating_mul(2).clamp(10, MOST))
 }
 
 const TRICKLE_BITS: u32 = 38;
@@ -489,25 +484,47 @@ fn add(state: u64, tokens: u64, burst: u64) -> u64 {
     pack((level(state) + tokens).min(burst), trickled(state))
 }
 
-/// Credits what trickled in since the state was last settled.
+/// What comes by itself: a count of drops, a pure function of the time since `began`, of which the
+/// state remembers how many were credited. So none is lost to rounding however often it is
+/// credited, and never more than the rate allows was.
 ///
-/// The trickle is a count, a pure function of time (`rate·now`), of which the state remembers how
-/// much was credited: whole thousandths, none lost to rounding however often this runs. A clock
-/// read before another thread's update gives a negative difference: nothing.
-#[inline]
-fn trickle(state: u64, per_second: u64, burst: u64, now: Time) -> u64 {
-    let total = total_trickle(per_second, now);
-    let since = total.wrapping_sub(trickled(state)) & TRICKLE_MASK;
-    if since > TRICKLE_MASK / 2 {
-        return state;
-    }
-    pack((level(state) + since).min(burst), total)
+/// There are at most a thousand drops a second, whatever the rate, so that the count's field tells
+/// later from earlier over four years without traffic.
+#[derive(Clone, Copy, Debug)]
+struct Trickle {
+    per_second: u64,
+    /// Thousandths in one drop.
+    drop: u64,
+    began: Time,
 }
 
-/// All that trickled in since the clock's origin, in thousandths, modulo the width of its field.
-#[inline]
-fn total_trickle(per_second: u64, now: Time) -> u64 {
-    (u128::from(now.as_nanos()) * u128::from(per_second) / 1_000_000_000) as u64 & TRICKLE_MASK
+impl Trickle {
+    fn new(per_second: u64, began: Time) -> Self {
+        Self {
+            per_second,
+            drop: per_second.div_ceil(TOKEN).max(1),
+            began,
+        }
+    }
+
+    /// The state with what trickled in until `now`. A clock read before another thread's update
+    /// gives a negative difference: nothing.
+    #[inline]
+    fn credited(&self, state: u64, burst: u64, now: Time) -> u64 {
+        let drops = self.drops(now);
+        let since = drops.wrapping_sub(trickled(state)) & TRICKLE_MASK;
+        if since > TRICKLE_MASK / 2 {
+            return state;
+        }
+        pack((level(state) + since * self.drop).min(burst), drops)
+    }
+
+    /// All drops until `now`, modulo the width of their field.
+    #[inline]
+    fn drops(&self, now: Time) -> u64 {
+        let worth = (now - self.began).as_nanos() * u128::from(self.per_second);
+        (worth / (1_000_000_000 * u128::from(self.drop))) as u64 & TRICKLE_MASK
+    }
 }
 
 fn thousandths(value: f64) -> u64 {
@@ -578,7 +595,7 @@ impl Fields {
     /// The first field that is set although `kind` does not know it.
     fn misplaced(&self) -> Option<&'static str> {
         use KindName::{Aws, Concurrency, Grpc, Ratio};
-        let set: [(&str, bool, &[KindName]); 10] = [
+        let set: [(&str, bool, &[KindName]); 11] = [
             ("ratio", self.ratio.is_some(), &[Ratio, Concurrency]),
             ("min_per_second", self.min_per_second.is_some(), &[Ratio]),
             ("burst", self.burst.is_some(), &[Ratio]),
@@ -586,11 +603,8 @@ impl Fields {
             ("max_tokens", self.max_tokens.is_some(), &[Grpc]),
             ("token_ratio", self.token_ratio.is_some(), &[Grpc]),
             ("capacity", self.capacity.is_some(), &[Aws]),
-            (
-                "cost",
-                self.cost.is_some() || self.timeout_cost.is_some(),
-                &[Aws],
-            ),
+            ("cost", self.cost.is_some(), &[Aws]),
+            ("timeout_cost", self.timeout_cost.is_some(), &[Aws]),
             ("throttled_cost", self.throttled_cost.is_some(), &[Aws]),
             (
                 "min_concurrency",

@@ -52,7 +52,7 @@ pub enum Answer {
     /// Granted, with what has to be given back or settled: the token's cost in thousandths, the
     /// breaker's permit.
     Granted(u64),
-    /// Not before this moment (for the limiter: a reservation for it).
+    /// Not before this moment (for the limiter: a reservation for it, also when that is now).
     Until(Time),
     /// After this long (the hedge delay).
     After(#[serde(with = "duration")] Duration),

@@ -111,7 +111,8 @@ impl Trace {
 
     /// Runs the same facts through a new [`Call`], with the guards' answers as they stand here,
     /// and gives the trace of that run. A question that has no answer here is answered as by
-    /// [`Unguarded`].
+    /// [`Unguarded`]. The call is asked for as many actions as each step holds: a driver may feed
+    /// a fact before it did all that the one before called for.
     pub fn replay(&self) -> Self {
         let mut call = Call::new(&self.policy, self.request, self.seed, self.began);
         let mut again = Self {
@@ -122,7 +123,12 @@ impl Trace {
             let script = Script {
                 answers: RefCell::new(step.asked.clone()),
             };
-            again.step(&mut call, &script, step.at, step.fact.clone());
+            if step.fact != Fact::Time {
+                again.fact(&mut call, &script, step.at, step.fact.clone());
+            }
+            for _ in &step.actions {
+                again.poll(&mut call, &script, step.at);
+            }
         }
         again
     }
@@ -162,17 +168,6 @@ impl Trace {
             }),
         }
         action
-    }
-
-    /// Feeds `fact` and polls until the call waits or finishes.
-    fn step<G: Guard>(&mut self, call: &mut Call, guard: &G, now: Time, fact: Fact) {
-        if fact != Fact::Time {
-            self.fact(call, guard, now, fact.clone());
-            if fact == Fact::Dropped {
-                return;
-            }
-        }
-        while let Action::Start(_) | Action::Abandon { .. } = self.poll(call, guard, now) {}
     }
 }
 

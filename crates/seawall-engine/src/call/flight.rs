@@ -74,7 +74,7 @@ impl Flights {
         Some(self.more.remove(place))
     }
 
-    /// The one with the lowest number, taken out.
+    /// One of them, taken out.
     #[inline]
     pub(super) fn take_any(&mut self) -> Option<Flight> {
         self.one

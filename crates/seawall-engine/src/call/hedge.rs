@@ -54,6 +54,7 @@ impl Call {
         }
         if obeys_cooldown(policy, Kind::Hedge)
             && let Answer::Until(end) = guard.ask(Question::Cooldown, now)
+            && end > now
         {
             self.hedge_at = end;
             return None;
@@ -90,14 +91,23 @@ impl Call {
         if let Answer::Refused(_) = guard.ask(Question::Look, now) {
             return None;
         }
-        match guard.ask(Question::Limiter(now), now) {
+        let reserved = match guard.ask(Question::Limiter(now), now) {
             Answer::Refused(_) => return None,
-            Answer::Until(at) if at > now => {
-                guard.tell(Notice::ReservationBack(at), now);
-                return None;
-            }
-            _ => {}
+            Answer::Until(at) => Some(at),
+            _ => None,
+        };
+        let permit = if reserved.is_some_and(|at| at > now) {
+            None
+        } else {
+            self.place_and_permit(guard, now)
+        };
+        if let (None, Some(at)) = (permit, reserved) {
+            guard.tell(Notice::ReservationBack(at), now);
         }
+        permit
+    }
+
+    fn place_and_permit<G: Guard>(&self, guard: &G, now: Time) -> Option<u64> {
         match guard.ask(Question::Bulkhead, now) {
             Answer::Refused(_) => return None,
             Answer::Queued(ticket) => {

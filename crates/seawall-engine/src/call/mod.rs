@@ -261,7 +261,9 @@ impl Call {
                 ..Last::default()
             };
         }
-        self.finish(guard, Ending::Deadline, Abandoned::Deadline, now);
+        // What had already ruled out further attempts comes first (E5).
+        let ending = self.blocked.unwrap_or(Ending::Deadline);
+        self.finish(guard, ending, Abandoned::Deadline, now);
     }
 
     #[cold]
@@ -298,7 +300,7 @@ impl Call {
 
     #[inline]
     fn finish<G: Guard>(&mut self, guard: &G, ending: Ending, why: Abandoned, now: Time) {
-        if let State::Waiting(pending) = &self.state {
+        if let State::Waiting(pending) = &mut self.state {
             pending.give_back(guard, now);
         }
         if self.report.attempts_sent() > 0 {

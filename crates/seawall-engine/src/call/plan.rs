@@ -46,7 +46,7 @@ impl Call {
         }
         self.write_failed |= settled.write_failed;
         if !self.flights.is_empty() {
-            self.hedge_early(policy, now);
+            self.hedge_early(policy, settled.outcome, now);
             return;
         }
         let decided = match self.blocked {
@@ -257,10 +257,15 @@ impl Call {
     }
 
     /// A failure brings the next hedge forward while another attempt is in flight, but not into
-    /// the time that the server asked to wait (H4, H6).
-    fn hedge_early(&mut self, policy: &Policy, now: Time) {
+    /// the time that the server asked to wait (H4, H6). A server that asked for fewer requests
+    /// does not get the next one sooner.
+    fn hedge_early(&mut self, policy: &Policy, outcome: Outcome, now: Time) {
+        let due = match outcome {
+            Outcome::Throttled(_) => self.hedge_at,
+            _ => now,
+        };
         self.hedge_at = if self.may_hedge(policy) {
-            self.not_before.max(now)
+            due.max(self.not_before)
         } else {
             Time::NEVER
         };

@@ -1,5 +1,6 @@
 //! The guards at send time, in the order of G, and the send itself.
 
+use core::mem;
 use core::time::Duration;
 
 use super::{Abandoned, Action, Call, Flight, Start, State, Wait};
@@ -15,6 +16,8 @@ pub(super) struct Pending {
     pub(super) reason: Option<WaitReason>,
     /// A place in the bulkhead is taken.
     pub(super) place: bool,
+    /// When no cooldown stood in the way, as last asked.
+    pub(super) calm_at: Time,
     pub(super) until: Time,
     pub(super) drain_until: Time,
     pub(super) wait: Duration,
@@ -29,7 +32,6 @@ pub(super) struct Pending {
 /// The guard that is asked next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    Cooldown,
     Look,
     Bulkhead,
     Permit,
@@ -40,11 +42,12 @@ impl Pending {
     pub(super) fn first(now: Time) -> Self {
         Self {
             kind: Kind::First,
-            stage: Stage::Cooldown,
+            stage: Stage::Look,
             draining: false,
             capped: false,
             reason: None,
             place: false,
+            calm_at: Time::NEVER,
             until: now,
             drain_until: Time::ZERO,
             wait: Duration::ZERO,
@@ -100,8 +103,8 @@ impl Pending {
     }
 
     /// Gives back what was taken for an attempt that is not sent (G1).
-    pub(super) fn give_back<G: Guard>(&self, guard: &G, now: Time) {
-        if let Some(cost) = self.cost {
+    pub(super) fn give_back<G: Guard>(&mut self, guard: &G, now: Time) {
+        if let Some(cost) = self.cost.take() {
             guard.tell(
                 Notice::TokenBack {
                     cost,
@@ -110,15 +113,21 @@ impl Pending {
                 now,
             );
         }
-        if let Some(at) = self.reserved {
+        self.leave_queues(guard, now);
+    }
+
+    /// Gives back what the limiter and the bulkhead gave; they are to be asked again.
+    fn leave_queues<G: Guard>(&mut self, guard: &G, now: Time) {
+        if let Some(at) = self.reserved.take() {
             guard.tell(Notice::ReservationBack(at), now);
         }
-        if self.place {
+        if mem::take(&mut self.place) {
             guard.tell(Notice::PlaceBack, now);
         }
         if self.ticket != 0 {
-            guard.tell(Notice::TicketBack(self.ticket), now);
+            guard.tell(Notice::TicketBack(mem::take(&mut self.ticket)), now);
         }
+        self.stage = Stage::Look;
     }
 }
 
@@ -156,21 +165,24 @@ impl Call {
         pending: &mut Pending,
         now: Time,
     ) -> Result<Option<u64>, Ending> {
-        if pending.stage == Stage::Cooldown {
-            let latest = self.latest_start(policy);
-            if now > latest {
-                return Err(Ending::Deadline);
-            }
-            if obeys_cooldown(policy, pending.kind)
-                && let Answer::Until(end) = guard.ask(Question::Cooldown, now)
+        let latest = self.latest_start(policy);
+        if now > latest {
+            return Err(Ending::Deadline);
+        }
+        // Asked again after a wait for the limiter or the bulkhead: a cooldown that began meanwhile
+        // holds as well, and the place is left to a call that may go.
+        if obeys_cooldown(policy, pending.kind) && pending.calm_at != now {
+            if let Answer::Until(end) = guard.ask(Question::Cooldown, now)
+                && end > now
             {
                 let wait = self
                     .cooldown_wait(policy, end, now)
                     .ok_or(Ending::CoolingDown { until: end })?;
+                pending.leave_queues(guard, now);
                 pending.hold(now.after(wait), now, WaitReason::Cooldown);
                 return Ok(None);
             }
-            pending.stage = Stage::Look;
+            pending.calm_at = now;
         }
         if pending.stage == Stage::Look {
             if let Answer::Refused(_) = guard.ask(Question::Throttle(self.throttle_draw()), now) {
@@ -180,12 +192,14 @@ impl Call {
                 return Err(Ending::CircuitOpen { until });
             }
             pending.stage = Stage::Bulkhead;
-            match guard.ask(Question::Limiter(self.latest_start(policy)), now) {
+            match guard.ask(Question::Limiter(latest), now) {
                 Answer::Refused(until) => return Err(Ending::RateLimited { until }),
-                Answer::Until(at) if at > now => {
+                Answer::Until(at) => {
                     pending.reserved = Some(at);
-                    pending.hold(at, now, WaitReason::RateLimit);
-                    return Ok(None);
+                    if at > now {
+                        pending.hold(at, now, WaitReason::RateLimit);
+                        return Ok(None);
+                    }
                 }
                 _ => {}
             }
@@ -241,7 +255,7 @@ impl Call {
             number,
             kind: pending.kind,
             timeout_at,
-            fresh_connection: core::mem::take(&mut self.hung),
+            fresh_connection: mem::take(&mut self.hung),
         })
     }
 }

@@ -70,6 +70,14 @@ impl HedgeSettings {
         self
     }
 
+    /// The delay, where it is fixed.
+    pub(super) fn fixed_delay(&self) -> Option<Duration> {
+        match self.delay {
+            HedgeDelay::Fixed(delay) => Some(delay),
+            HedgeDelay::Quantile(_) => None,
+        }
+    }
+
     /// Checks the numbers.
     ///
     /// # Errors

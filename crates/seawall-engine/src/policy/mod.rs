@@ -20,7 +20,8 @@ pub use settings::{
 };
 pub use size::Size;
 
-use crate::{Invalid, KeyGuards, Time, duration};
+use crate::budget::burst_for;
+use crate::{BudgetKind, Invalid, KeyGuards, Time, duration};
 
 /// What a call is to do, checked: [`Settings`] that can be.
 ///
@@ -169,9 +170,42 @@ impl Settings {
         if let Some(hedge) = &self.hedge {
             hedge.validate()?;
         }
-        self.budget
-            .as_ref()
-            .map_or(Ok(()), |budget| budget.validate())
+        if let Some(budget) = &self.budget {
+            budget.validate()?;
+            if let BudgetKind::Ratio {
+                burst: None,
+                initial: Some(initial),
+                ..
+            } = budget.kind
+            {
+                let burst = burst_for(self.max_attempts.limited());
+                if initial > burst {
+                    let allowed = format!("at most the burst, {burst} unless budget.burst is set");
+                    return Err(Invalid::new("budget.initial", initial, allowed));
+                }
+            }
+        }
+        self.hedge_fits()
+    }
+
+    /// A hedge that is always too late is a mistake.
+    fn hedge_fits(&self) -> Result<(), Invalid> {
+        let Some(delay) = self.hedge.as_ref().and_then(HedgeSettings::fixed_delay) else {
+            return Ok(());
+        };
+        for (field, limit) in [
+            ("attempt_timeout", self.attempt_timeout),
+            ("deadline", self.deadline),
+        ] {
+            if limit.is_some_and(|limit| delay >= limit) {
+                return Err(Invalid::new(
+                    "hedge.delay",
+                    duration::format(delay),
+                    format!("shorter than {field}: no hedge would ever be sent"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What works but is probably not meant, one line each (P4).
