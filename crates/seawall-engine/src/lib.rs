@@ -28,6 +28,7 @@ mod registry;
 mod report;
 mod ring;
 mod sync;
+mod throttle;
 mod time;
 mod trace;
 
@@ -54,5 +55,6 @@ pub use policy::{
 };
 pub use registry::{Keyed, Registry};
 pub use report::{Kind, Note, Record, Report, WaitReason};
+pub use throttle::{Throttle, ThrottleSettings};
 pub use time::Time;
 pub use trace::{Exchange, Fact, Step, Trace};

@@ -208,6 +208,23 @@ fn gk1_successes_within_a_judged_epoch_cannot_hide_a_trip() {
 }
 
 #[test]
+fn gk1_looks_again_at_the_newest_bucket_before_it_opens() {
+    let mut b = Driven::new(&rate(TEN_SECONDS, 4, 0.5));
+    b.at(5_000);
+    let late = b.permit().unwrap();
+    (0..3).for_each(|_| assert_eq!(b.fail(), State::Closed));
+    b.at(7_000);
+    (0..8).for_each(|_| assert_eq!(b.succeed(), State::Closed));
+    b.at(5_000);
+    b.record(late, Verdict::Failure, ms(1));
+    assert_eq!(
+        b.at(7_000).state(),
+        State::Closed,
+        "4 of 4 for who looks back from then, 4 of 12 now"
+    );
+}
+
+#[test]
 fn gk2_what_an_outcome_says_of_the_server() {
     use Outcome::{Cancelled, Permanent, Success, Throttled, Transient};
     use ThrottledAs::{Failure, Neutral};
