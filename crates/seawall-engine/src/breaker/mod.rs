@@ -6,6 +6,7 @@ mod permit;
 mod probes;
 mod rules;
 mod settings;
+mod streak;
 mod ticks;
 mod window;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use self::probes::Probes;
 use self::rules::ProbeVerdict;
+use self::streak::Streak;
 use self::window::{Sample, Window};
 use crate::registry::Keyed;
 use crate::sync::{AtomicBool, AtomicU64, Line, Mutex, Ordering, locked};
@@ -52,8 +54,7 @@ pub struct Breaker {
     front: Line<Front>,
     rules: Arc<BreakerRules>,
     window: Window,
-    /// `generation:32 | failures in a row:32`.
-    streak: Line<AtomicU64>,
+    streak: Streak,
     refused: Line<AtomicU64>,
     opened: AtomicU64,
     draws: Draws,
@@ -102,8 +103,8 @@ impl Breaker {
                 shadow: AtomicBool::new(false),
             }),
             window: Window::new(&rules),
+            streak: Streak::new(rules.consecutive),
             rules,
-            streak: Line(AtomicU64::new(0)),
             refused: Line(AtomicU64::new(0)),
             opened: AtomicU64::new(0),
             draws: Draws::new(seed),
@@ -177,9 +178,9 @@ impl Breaker {
         };
         self.window.add(now, generation, sample);
         if failed {
-            return self.judge(word, now, self.streak_grows(generation));
+            return self.judge(word, now, self.streak.grows(generation));
         }
-        self.streak_ends(generation);
+        self.streak.ends(generation);
         if self.rules.is_fast(took) {
             None
         } else {
@@ -408,51 +409,6 @@ impl Breaker {
             .until
             .store(free_at.as_nanos(), Ordering::Release);
     }
-
-    /// One more failure in a row; true if that opens the breaker.
-    #[inline]
-    fn streak_grows(&self, generation: u64) -> bool {
-        if !self.rules.has_streak() {
-            return false;
-        }
-        let mut seen = self.streak.0.load(Ordering::Acquire);
-        loop {
-            let newer_by = ((seen >> 32) as u32).wrapping_sub(generation as u32) as i32;
-            let row = match newer_by {
-                0 => (seen as u32).saturating_add(1),
-                ..0 => 1,
-                _ => return false,
-            };
-            let next = streak_of(generation, row);
-            match self
-                .streak
-                .0
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return row >= self.rules.consecutive,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    #[inline]
-    fn streak_ends(&self, generation: u64) {
-        if !self.rules.has_streak() {
-            return;
-        }
-        let none = streak_of(generation, 0);
-        let mut seen = self.streak.0.load(Ordering::Acquire);
-        while seen > none && seen >> 32 == none >> 32 {
-            match self
-                .streak
-                .0
-                .compare_exchange(seen, none, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
 }
 
 impl Keyed for Breaker {
@@ -496,9 +452,4 @@ const fn state_of(word: u64) -> State {
         3 => State::ForcedOpen,
         _ => State::ForcedClosed,
     }
-}
-
-#[inline]
-const fn streak_of(generation: u64, row: u32) -> u64 {
-    (generation as u32 as u64) << 32 | row as u64
 }

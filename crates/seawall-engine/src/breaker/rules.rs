@@ -127,11 +127,6 @@ impl BreakerRules {
     }
 
     #[inline]
-    pub(super) const fn has_streak(&self) -> bool {
-        self.consecutive != u32::MAX
-    }
-
-    #[inline]
     pub(super) fn units(&self, took: u64) -> u32 {
         self.average.map_or(0, |average| average.units(took))
     }
