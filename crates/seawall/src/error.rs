@@ -2,6 +2,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use seawall_engine::{Ending, Finish, Report};
 
 use crate::TransportError;
@@ -19,6 +20,7 @@ struct Inner<E> {
     what: Option<Box<str>>,
     report: Report,
     source: Option<E>,
+    response: Option<http::Response<Bytes>>,
 }
 
 /// What kept a call from its answer.
@@ -41,6 +43,12 @@ pub enum ErrorKind {
     BulkheadFull,
     /// The adaptive throttle refused.
     Throttled,
+    /// The request could not be built, or the client.
+    Request,
+    /// The response's status is 400 or above, and the caller wanted its content only.
+    Status,
+    /// The response's content is not what the caller expected.
+    Decode,
 }
 
 impl<E> Error<E> {
@@ -48,11 +56,12 @@ impl<E> Error<E> {
         let kind = match finish.ending {
             Ending::Cancelled => ErrorKind::Cancelled,
             _ if source.is_some() => ErrorKind::Failed,
-            Ending::CircuitOpen { .. } if !finish.timed_out => ErrorKind::CircuitOpen,
-            Ending::CoolingDown { .. } if !finish.timed_out => ErrorKind::CoolingDown,
-            Ending::RateLimited { .. } if !finish.timed_out => ErrorKind::RateLimited,
-            Ending::BulkheadFull if !finish.timed_out => ErrorKind::BulkheadFull,
-            Ending::ThrottledLocally if !finish.timed_out => ErrorKind::Throttled,
+            _ if finish.timed_out => ErrorKind::Timeout,
+            Ending::CircuitOpen { .. } => ErrorKind::CircuitOpen,
+            Ending::CoolingDown { .. } => ErrorKind::CoolingDown,
+            Ending::RateLimited { .. } => ErrorKind::RateLimited,
+            Ending::BulkheadFull => ErrorKind::BulkheadFull,
+            Ending::ThrottledLocally => ErrorKind::Throttled,
             _ => ErrorKind::Timeout,
         };
         Self(Box::new(Inner {
@@ -60,6 +69,7 @@ impl<E> Error<E> {
             what: None,
             report,
             source,
+            response: None,
         }))
     }
 
@@ -83,6 +93,11 @@ impl<E> Error<E> {
         self.0.source
     }
 
+    /// The response whose status or content was not what the caller wanted.
+    pub fn response(&self) -> Option<&http::Response<Bytes>> {
+        self.0.response.as_ref()
+    }
+
     /// True when time ran out: the last attempt's own, or the call's.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::Timeout
@@ -99,11 +114,72 @@ impl<E> Error<E> {
     }
 }
 
+#[cfg(feature = "reqwest")]
+impl Error {
+    /// Nothing was sent, since there is nothing to send.
+    pub(crate) fn unsent(what: Option<String>, source: TransportError) -> Self {
+        let (kind, what) = (ErrorKind::Request, what.map(String::into_boxed_str));
+        Self(Box::new(Inner {
+            kind,
+            what,
+            report: Report::default(),
+            source: Some(source),
+            response: None,
+        }))
+    }
+
+    /// The call ended without an answer.
+    pub(crate) fn ended(
+        what: String,
+        finish: Finish,
+        report: Report,
+        source: Option<TransportError>,
+    ) -> Self {
+        let mut error = Self::new(finish, report, source);
+        error.0.what = Some(what.into());
+        error
+    }
+
+    /// There was an answer, but not the one that was wanted.
+    pub(crate) fn of_response(
+        kind: ErrorKind,
+        what: String,
+        response: http::Response<Bytes>,
+        source: Option<TransportError>,
+    ) -> Self {
+        let report = response
+            .extensions()
+            .get::<Report>()
+            .cloned()
+            .unwrap_or_default();
+        Self(Box::new(Inner {
+            kind,
+            what: Some(what.into()),
+            report,
+            source,
+            response: Some(response),
+        }))
+    }
+}
+
 impl<E> fmt::Display for Error<E> {
     /// The story on one line: `GET https://x/y failed after 3 attempts in 1.4 s (503, 503,
     /// connection reset): deadline`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.what.as_deref().unwrap_or("call"))?;
+        match (self.0.kind, &self.0.response) {
+            (ErrorKind::Status, Some(response)) => {
+                return write!(f, " was answered with {}", response.status());
+            }
+            (ErrorKind::Decode, Some(response)) => {
+                return write!(
+                    f,
+                    " was answered with {}, and content that was not expected",
+                    response.status()
+                );
+            }
+            _ => {}
+        }
         if self.0.report.attempts_sent() > 0 {
             return write!(f, " failed after {}", self.0.report.story());
         }

@@ -7,13 +7,21 @@ pub mod retry;
 
 mod classify;
 mod clock;
+#[cfg(feature = "reqwest")]
+mod drive;
 mod driver;
 mod error;
 mod nesting;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod transport_error;
 
 pub use classify::{ByMark, Classify, EveryError, Fault, When};
+#[cfg(feature = "reqwest")]
+pub use drive::Seen;
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "reqwest")]
+pub use reqwest::{Client, ClientBuilder, ReportExt, RequestBuilder};
 pub use retry::{retry, retry_marked, retry_with};
 pub use seawall_engine::*;
 pub use transport_error::TransportError;

@@ -50,6 +50,9 @@ pub struct Settled {
     /// The failure was one of writing the request's body (C9).
     #[serde(default)]
     pub write_failed: bool,
+    /// The next attempt must go by another connection (a 421).
+    #[serde(default)]
+    pub retire: bool,
     /// What the server asked for.
     #[serde(default)]
     pub hint: Hint,
@@ -67,6 +70,7 @@ impl Settled {
             held: false,
             replayable: true,
             write_failed: false,
+            retire: false,
             hint: Hint::default(),
             note: Note::None,
         }

@@ -45,6 +45,7 @@ impl Call {
             self.blocked = Some(self.blocked.map_or(stop, |blocked| earlier(blocked, stop)));
         }
         self.write_failed |= settled.write_failed;
+        self.hung |= settled.retire;
         if !self.flights.is_empty() {
             self.hedge_early(policy, settled.outcome, now);
             return;

@@ -58,6 +58,8 @@ pub enum TransportErrorKind {
     Superseded,
     /// Too many redirects, or one that must not be followed.
     RedirectLimit,
+    /// The caller's hook for each attempt failed.
+    Hook,
     /// Something that is not known here.
     Other,
 }
@@ -113,6 +115,7 @@ impl TransportErrorKind {
             Self::RequestBody => "request body",
             Self::Superseded => "superseded",
             Self::RedirectLimit => "redirect limit",
+            Self::Hook => "hook",
             Self::Other => "transport error",
         }
     }
@@ -142,9 +145,11 @@ impl TransportErrorKind {
             | Self::BodyTruncated
             | Self::BodyWrite
             | Self::Protocol => ExitClass::Receive,
-            Self::RequestBody | Self::Superseded | Self::RedirectLimit | Self::Other => {
-                ExitClass::Other
-            }
+            Self::RequestBody
+            | Self::Superseded
+            | Self::RedirectLimit
+            | Self::Hook
+            | Self::Other => ExitClass::Other,
         }
     }
 
@@ -156,7 +161,8 @@ impl TransportErrorKind {
             | Self::ProxyAuthentication
             | Self::Certificate
             | Self::RequestBody
-            | Self::RedirectLimit => Outcome::Permanent,
+            | Self::RedirectLimit
+            | Self::Hook => Outcome::Permanent,
             Self::NameLookup
             | Self::ConnectRefused
             | Self::ConnectUnreachable

@@ -1,0 +1,300 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use seawall_engine::{Abandoned, Hint, Kind, Note, Outcome, Policy, Settled, Start, Time};
+
+use super::transport::{
+    AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport,
+};
+use crate::TransportError;
+use crate::body::{Body, BodyError};
+use crate::driver::Work;
+use crate::http::error::{self, Evidence, TransportErrorKind};
+use crate::http::hint::Hints;
+use crate::http::status::{self, RequestFacts, StatusOverrides};
+
+/// The attempts of one HTTP call.
+pub(crate) struct Exchange<T: Transport> {
+    transport: T,
+    template: T::Template,
+    body: Body,
+    plan: Plan,
+    in_flight: Vec<(u32, AttemptFuture<T::Response>)>,
+    progress: Option<Progress>,
+    held: Held<T>,
+}
+
+/// What is the same for all attempts of a call.
+pub(crate) struct Plan {
+    pub(crate) policy: Policy,
+    /// The request carries an idempotency key.
+    pub(crate) keyed: bool,
+    /// Doing it twice is as good as once.
+    pub(crate) idempotent: bool,
+    /// Read the body inside the attempt (B6).
+    pub(crate) collect: bool,
+    /// The caller's own classifier (C8).
+    pub(crate) judge: Option<Judge>,
+    /// The names of the headers that tell the server of the attempt (D7).
+    pub(crate) announce: Option<(HeaderName, HeaderName)>,
+}
+
+/// A caller's classifier: sees method, status, headers and error; `None` leaves the defaults.
+pub(crate) type Judge = Arc<dyn Fn(&Seen<'_>) -> Option<Outcome> + Send + Sync>;
+
+/// An attempt's end, as a classifier sees it (C8).
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The request's method.
+    pub method: &'a ::http::Method,
+    /// The response's status, if there was one.
+    pub status: Option<StatusCode>,
+    /// The response's headers, if there was one.
+    pub headers: Option<&'a HeaderMap>,
+    /// The transport's error, if there was no whole answer.
+    pub error: Option<&'a (dyn std::error::Error + 'static)>,
+    /// What the defaults make of it.
+    pub default: Outcome,
+}
+
+/// The result of the last attempt that ended.
+pub(crate) enum Held<T: Transport> {
+    Nothing,
+    Error(TransportError),
+    Response(T::Response),
+    Aside(T::Aside),
+    Collected(::http::Response<bytes::Bytes>),
+}
+
+impl<T: Transport> Exchange<T> {
+    pub(crate) fn new(transport: T, template: T::Template, body: Body, plan: Plan) -> Self {
+        let progress = plan.collect.then(|| Arc::new(AtomicU32::new(0)));
+        Self {
+            transport,
+            template,
+            body,
+            plan,
+            in_flight: Vec::with_capacity(1),
+            progress,
+            held: Held::Nothing,
+        }
+    }
+
+    /// The last result, for the caller.
+    pub(crate) fn take_held(&mut self) -> Held<T> {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Aside(aside) => Held::Response(T::take_back(aside)),
+            held => held,
+        }
+    }
+
+    fn changes(&self, start: &Start, now: Time) -> Result<Changes, BodyError> {
+        let body = match self.body.as_bytes() {
+            Some(bytes) if bytes.is_empty() => None,
+            Some(bytes) => Some(Payload::Bytes(bytes.clone())),
+            None if start.kind == Kind::Hedge => Some(Payload::Reader(self.body.open_beside()?)),
+            None => Some(Payload::Reader(self.body.open()?)),
+        };
+        let mut headers = Vec::new();
+        if let Some((timeout, attempt)) = &self.plan.announce {
+            if !start.timeout_at.is_never() {
+                let millis =
+                    u64::try_from((start.timeout_at - now).as_millis()).unwrap_or(u64::MAX);
+                headers.push((timeout.clone(), HeaderValue::from(millis)));
+            }
+            headers.push((attempt.clone(), HeaderValue::from(start.number)));
+        }
+        Ok(Changes {
+            number: start.number,
+            kind: start.kind,
+            body,
+            headers,
+            collect: self.progress.clone(),
+        })
+    }
+
+    /// Judges an attempt's end, and holds its result.
+    fn settle(&mut self, sent: Sent<T::Response>) -> Settled {
+        let settled = match sent.result {
+            Ok(Exchanged::Streaming(response)) => {
+                let (status, headers) = self.transport.view(&response);
+                let held = !self.transport.is_empty(&response);
+                let settled = Settled {
+                    held,
+                    ..self.of_response(status, headers, sent.hops)
+                };
+                self.held = Held::Response(response);
+                settled
+            }
+            Ok(Exchanged::Collected(response)) => {
+                let settled = self.of_response(response.status(), response.headers(), sent.hops);
+                self.held = Held::Collected(response);
+                settled
+            }
+            Err(failed) => self.of_failure(failed, sent.hops),
+        };
+        Settled {
+            replayable: self.body.is_replayable(),
+            ..settled
+        }
+    }
+
+    fn of_response(&self, status: StatusCode, headers: &HeaderMap, hops: u32) -> Settled {
+        let policy = &self.plan.policy;
+        let overrides = overrides(policy);
+        let facts = RequestFacts {
+            keyed: self.plan.keyed,
+            hops,
+        };
+        let hints = Hints::of(headers, SystemTime::now());
+        let verdict = status::classify(status, headers, facts, &overrides).with_server_word(
+            hints.should_retry,
+            self.plan.idempotent || policy.retry_unsafe_methods,
+        );
+        let method = self.transport.method(&self.template);
+        let seen = Seen {
+            method,
+            status: Some(status),
+            headers: Some(headers),
+            error: None,
+            default: verdict.outcome,
+        };
+        let outcome = self.judged(&seen);
+        let speaks_for_all =
+            matches!(outcome, Outcome::Throttled(_)) || status == StatusCode::SERVICE_UNAVAILABLE;
+        Settled {
+            answered: true,
+            retire: verdict.new_connection,
+            hint: Hint {
+                wait: hints.wait,
+                forbids: hints.should_retry == Some(false),
+                shared: speaks_for_all,
+            },
+            note: Note::Status(status.as_u16()),
+            ..Settled::new(outcome)
+        }
+    }
+
+    fn of_failure(&mut self, failed: Failed, hops: u32) -> Settled {
+        let Failed {
+            error,
+            status,
+            by_hook,
+        } = failed;
+        if by_hook {
+            let note = Note::Error(TransportErrorKind::Hook.label().into());
+            self.held = Held::Error(TransportError::new(TransportErrorKind::Hook, error));
+            return Settled {
+                note,
+                ..Settled::new(Outcome::Permanent)
+            };
+        }
+        let evidence = Evidence {
+            hops,
+            own_client: self.transport.is_own(),
+            answered: status.is_some(),
+            body_failed: self.body.has_failed(),
+            ..Evidence::default()
+        };
+        let verdict = error::classify(&*error, evidence);
+        let method = self.transport.method(&self.template);
+        let seen = Seen {
+            method,
+            status,
+            headers: None,
+            error: Some(&*error),
+            default: verdict.outcome,
+        };
+        let outcome = self.judged(&seen);
+        self.held = Held::Error(TransportError::new(verdict.kind, error));
+        Settled {
+            answered: status.is_some(),
+            write_failed: verdict.kind == TransportErrorKind::BodyWrite,
+            note: Note::Error(verdict.kind.label().into()),
+            ..Settled::new(outcome)
+        }
+    }
+
+    fn judged(&self, seen: &Seen<'_>) -> Outcome {
+        self.plan
+            .judge
+            .as_ref()
+            .and_then(|judge| judge(seen))
+            .unwrap_or(seen.default)
+    }
+}
+
+impl<T: Transport> Unpin for Exchange<T> {}
+
+impl<T: Transport> Work for Exchange<T> {
+    fn start(self: Pin<&mut Self>, start: Start, now: Time) {
+        let this = self.get_mut();
+        // The next send drops the response in hand: an unread rest closes its connection (B5).
+        this.held = Held::Nothing;
+        if start.fresh_connection {
+            this.transport.renew();
+        }
+        let attempt = match this.changes(&start, now) {
+            Ok(changes) => this.transport.attempt(&this.template, changes),
+            Err(error) => Box::pin(std::future::ready(Sent {
+                result: Err(error.into()),
+                hops: 0,
+            })),
+        };
+        this.in_flight.push((start.number, attempt));
+    }
+
+    fn abandon(self: Pin<&mut Self>, number: u32, _: Abandoned) {
+        self.get_mut()
+            .in_flight
+            .retain(|(in_flight, _)| *in_flight != number);
+    }
+
+    fn poll_ended(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u32, Settled)> {
+        let this = self.get_mut();
+        for place in 0..this.in_flight.len() {
+            let (number, attempt) = &mut this.in_flight[place];
+            let number = *number;
+            if let Poll::Ready(sent) = attempt.as_mut().poll(context) {
+                drop(this.in_flight.remove(place));
+                return Poll::Ready((number, this.settle(sent)));
+            }
+        }
+        Poll::Pending
+    }
+
+    fn poll_drained(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        if let Held::Response(_) = this.held
+            && let Held::Response(response) = std::mem::replace(&mut this.held, Held::Nothing)
+        {
+            this.held = Held::Aside(T::set_aside(response));
+        }
+        match &mut this.held {
+            Held::Aside(aside) => T::poll_drained(aside, context),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    fn progressed(self: Pin<&mut Self>) -> Option<u32> {
+        let number = self.progress.as_ref()?.swap(0, Ordering::Relaxed);
+        (number != 0).then_some(number)
+    }
+
+    fn is_replayable(&self) -> bool {
+        self.body.is_replayable()
+    }
+}
+
+fn overrides(policy: &Policy) -> StatusOverrides {
+    let lists = &policy.classify;
+    StatusOverrides {
+        transient: lists.transient.clone(),
+        throttled: lists.throttled.clone(),
+        permanent: lists.permanent.clone(),
+    }
+}

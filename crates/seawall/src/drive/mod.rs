@@ -1,0 +1,11 @@
+//! The one HTTP driver: attempts of a request over a [`Transport`], judged by
+//! [`http`](crate::http) and driven by the engine.
+
+mod exchange;
+mod transport;
+
+pub use exchange::Seen;
+pub(crate) use exchange::{Exchange, Held, Judge, Plan};
+pub(crate) use transport::{
+    AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport,
+};

@@ -1,0 +1,192 @@
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use ::reqwest::redirect;
+use seawall_engine::{Outcome, Policy};
+
+use super::hook::{self, Hook};
+use super::redirects::counted;
+use super::resolver::Resolver;
+use super::transport::Http;
+use super::{Client, Inner, Registry};
+use crate::Error;
+use crate::drive::{Judge, Seen};
+use crate::retry::Attempt;
+
+/// Builds a [`Client`].
+#[must_use = "a builder does nothing until built"]
+pub struct ClientBuilder {
+    policy: Policy,
+    judge: Option<Judge>,
+    hook: Option<Hook>,
+    redirects: Option<redirect::Policy>,
+    configure: Arc<dyn Fn(::reqwest::ClientBuilder) -> ::reqwest::ClientBuilder + Send + Sync>,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            judge: None,
+            hook: None,
+            redirects: None,
+            configure: Arc::new(|builder| builder),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The policy of all calls that do not bring their own.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets up reqwest's client: headers, TLS, proxies, pools, cookies.
+    ///
+    /// Called again whenever a client has to be built (C7), so it must give the same each time.
+    /// Seawall sets redirects and retries itself: see [`redirect`](Self::redirect). reqwest's own
+    /// `timeout` bounds each attempt from inside; prefer the policy's.
+    ///
+    /// ```
+    /// let client = seawall::Client::builder()
+    ///     .configure(|reqwest| reqwest.user_agent("example/1.0").gzip(true))
+    ///     .build()?;
+    /// # Ok::<(), seawall::Error>(())
+    /// ```
+    pub fn configure(
+        mut self,
+        configure: impl Fn(::reqwest::ClientBuilder) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
+        self.configure = Arc::new(configure);
+        self
+    }
+
+    /// Which redirects are followed; reqwest's default (ten) unless set. Each one is counted: after
+    /// it the attempt is ambiguous (C4).
+    pub fn redirect(mut self, policy: redirect::Policy) -> Self {
+        self.redirects = Some(policy);
+        self
+    }
+
+    /// Runs before each attempt, on its own copy of the request: to refresh a token or a signature
+    /// (B1). When it fails the call ends with its error; that is no failure of the attempt (E6).
+    ///
+    /// ```
+    /// # async fn token() -> Result<String, std::io::Error> { Ok("t".into()) }
+    /// let client = seawall::Client::builder()
+    ///     .on_attempt(|mut request, _attempt| async move {
+    ///         let value = format!("Bearer {}", token().await?).parse().map_err(std::io::Error::other)?;
+    ///         request.headers_mut().insert("authorization", value);
+    ///         Ok::<_, std::io::Error>(request)
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), seawall::Error>(())
+    /// ```
+    pub fn on_attempt<F, Fut, E>(mut self, hook: F) -> Self
+    where
+        F: Fn(::reqwest::Request, Attempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<::reqwest::Request, E>> + Send + 'static,
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.hook = Some(hook::boxed(hook));
+        self
+    }
+
+    /// Judges attempts: `None` leaves the defaults (C8).
+    ///
+    /// ```
+    /// use seawall::{Outcome, Phase};
+    ///
+    /// // A 401 that the token refresh in `on_attempt` will mend.
+    /// let client = seawall::Client::builder()
+    ///     .classify(|seen| match seen.status {
+    ///         Some(status) if status == 401 => Some(Outcome::Transient(Phase::Unprocessed)),
+    ///         _ => None,
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), seawall::Error>(())
+    /// ```
+    pub fn classify(
+        mut self,
+        judge: impl Fn(&Seen<'_>) -> Option<Outcome> + Send + Sync + 'static,
+    ) -> Self {
+        self.judge = Some(Arc::new(judge));
+        self
+    }
+
+    /// Builds the client.
+    ///
+    /// # Errors
+    ///
+    /// When reqwest's client cannot be built: a bad proxy URL, a bad certificate.
+    pub fn build(self) -> Result<Client, Error> {
+        let client = self.build_anyway();
+        match &client.inner.http {
+            Ok(_) => Ok(client),
+            Err(error) => Err(super::unsent(Some("the client".into()), Arc::clone(error))),
+        }
+    }
+
+    pub(super) fn build_anyway(self) -> Client {
+        let Self {
+            policy,
+            judge,
+            hook,
+            redirects,
+            configure,
+        } = self;
+        // The process may have chosen a provider of its own: then that one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let connect_timeout = policy.connect_timeout;
+        let redirects = Arc::new(redirects.unwrap_or_default());
+        let http = Http::built(move || {
+            let builder = ::reqwest::Client::builder()
+                .connect_timeout(connect_timeout)
+                .dns_resolver(Resolver);
+            let redirects = Arc::clone(&redirects);
+            configure(builder)
+                .retry(::reqwest::retry::never())
+                .redirect(counted(redirects))
+        });
+        let http = http.map(Arc::new).map_err(Arc::new);
+        Client {
+            inner: Arc::new(Inner {
+                http,
+                policy,
+                guards: Registry::default(),
+                judge,
+                hook,
+            }),
+        }
+    }
+
+    pub(super) fn given(self, client: ::reqwest::Client) -> Client {
+        let Self {
+            policy,
+            judge,
+            hook,
+            ..
+        } = self;
+        let http = Ok(Arc::new(Http::given(client)));
+        Client {
+            inner: Arc::new(Inner {
+                http,
+                policy,
+                guards: Registry::default(),
+                judge,
+                hook,
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,43 @@
+use std::error::Error as StdError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ::reqwest::Request;
+
+use crate::drive::Failed;
+use crate::retry::Attempt;
+
+type Boxed = Box<dyn StdError + Send + Sync>;
+
+/// What runs before each attempt, on its own copy of the request (B1): it may refresh a token or a
+/// signature.
+pub(super) type Hook = Arc<dyn Fn(Request, Attempt) -> Hooked + Send + Sync>;
+
+type Hooked = Pin<Box<dyn Future<Output = Result<Request, HookError>> + Send>>;
+
+/// The hook's own failure: no failure of the attempt (E6).
+pub(super) struct HookError(Boxed);
+
+impl HookError {
+    pub(super) fn into_failed(self) -> Failed {
+        Failed {
+            error: self.0,
+            status: None,
+            by_hook: true,
+        }
+    }
+}
+
+/// Any async function, as a hook.
+pub(super) fn boxed<F, Fut, E>(hook: F) -> Hook
+where
+    F: Fn(Request, Attempt) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Request, E>> + Send + 'static,
+    E: Into<Boxed>,
+{
+    Arc::new(move |request, attempt| {
+        let hooked = hook(request, attempt);
+        Box::pin(async move { hooked.await.map_err(|error| HookError(error.into())) })
+    })
+}

@@ -1,0 +1,189 @@
+//! The HTTP client, over reqwest.
+
+mod builder;
+mod hook;
+mod redirects;
+mod request;
+mod resolver;
+mod response;
+mod transport;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ::http::Method;
+use ::reqwest::IntoUrl;
+use seawall_engine::{KeyGuards, Policy};
+
+pub use builder::ClientBuilder;
+pub use request::RequestBuilder;
+pub use response::ReportExt;
+
+use crate::drive::Judge;
+use crate::http::method::Origin;
+use crate::{Error, TransportError};
+use hook::Hook;
+use transport::Http;
+
+/// An HTTP client whose calls get through an outage, never make it worse, and never do the work
+/// twice.
+///
+/// Used like reqwest's, with [`Policy::default`] unless another is given: what is safe to repeat
+/// is repeated, a POST only when the server cannot have acted on it or it carries an idempotency
+/// key. Cheap to clone; clones share connections and guards. Proxies, redirects, compression and
+/// cookies are reqwest's; a redirect is part of its attempt.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), seawall::Error> {
+/// use seawall::{Client, ReportExt};
+///
+/// let client = Client::new();
+/// let response = client.get("https://api.example.com/items").send().await?;
+/// println!("{}", response.report()); // 200 after 3 attempts in 412 ms (503, 503)
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// The error when reqwest's client could not be built: every call tells.
+    http: Result<Arc<Http>, Arc<::reqwest::Error>>,
+    policy: Policy,
+    guards: Registry,
+    judge: Option<Judge>,
+    hook: Option<Hook>,
+}
+
+impl Client {
+    /// A client with the default policy.
+    ///
+    /// Never fails here: should reqwest's client not come about (no certificates to trust can be
+    /// read, say), every call fails with that error. [`builder`](Self::builder) tells at once.
+    pub fn new() -> Self {
+        ClientBuilder::default().build_anyway()
+    }
+
+    /// Starts a client with a policy, hooks and settings of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A client over a reqwest client that was built elsewhere.
+    ///
+    /// What that one does on its own cannot be seen: it may follow redirects and send a request
+    /// again. So an unsafe request is repeated on nothing but a response that allows it (C4), and
+    /// a connection that hung is not replaced (C7). With [`Client::builder`] both are known.
+    pub fn from_reqwest(client: ::reqwest::Client, policy: Policy) -> Self {
+        ClientBuilder::default().policy(policy).given(client)
+    }
+
+    /// A GET of `url`.
+    pub fn get<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::GET, url)
+    }
+
+    /// A POST to `url`.
+    pub fn post<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::POST, url)
+    }
+
+    /// A PUT to `url`.
+    pub fn put<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::PUT, url)
+    }
+
+    /// A PATCH of `url`.
+    pub fn patch<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::PATCH, url)
+    }
+
+    /// A DELETE of `url`.
+    pub fn delete<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::DELETE, url)
+    }
+
+    /// A HEAD of `url`.
+    pub fn head<U: IntoUrl>(&self, url: U) -> RequestBuilder {
+        self.request(Method::HEAD, url)
+    }
+
+    /// A request of any method. A bad `url` is told when it is sent.
+    pub fn request<U: IntoUrl>(&self, method: Method, url: U) -> RequestBuilder {
+        let request = match &self.inner.http {
+            Ok(http) => Ok(http.client().request(method, url)),
+            Err(error) => Err(Arc::clone(error)),
+        };
+        RequestBuilder::new(self.clone(), request)
+    }
+
+    /// Sends a request that was built elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`RequestBuilder::send`].
+    pub async fn execute(&self, request: ::reqwest::Request) -> Result<::reqwest::Response, Error> {
+        let request = match &self.inner.http {
+            Ok(http) => Ok(::reqwest::RequestBuilder::from_parts(
+                http.client(),
+                request,
+            )),
+            Err(error) => Err(Arc::clone(error)),
+        };
+        RequestBuilder::new(self.clone(), request).send().await
+    }
+
+    /// Its policy.
+    pub fn policy(&self) -> &Policy {
+        &self.inner.policy
+    }
+
+    fn guards(&self, origin: &Origin, policy: &Policy) -> Arc<KeyGuards> {
+        self.inner.guards.of(origin, policy)
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("policy", &self.inner.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error of a request that could not be built, or of a client that could not.
+fn unsent(
+    what: Option<String>,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    let kind = crate::http::error::TransportErrorKind::Builder;
+    Error::unsent(what, TransportError::new(kind, error.into()))
+}
+
+/// The guards of a client, by origin.
+#[derive(Default)]
+struct Registry {
+    by_origin: std::sync::Mutex<std::collections::HashMap<String, Arc<KeyGuards>>>,
+}
+
+impl Registry {
+    fn of(&self, origin: &Origin, policy: &Policy) -> Arc<KeyGuards> {
+        let mut by_origin = self
+            .by_origin
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(guards) = by_origin.get(origin.as_str()) {
+            return Arc::clone(guards);
+        }
+        let guards = Arc::new(KeyGuards::new(policy, crate::clock::quick()));
+        by_origin.insert(origin.as_str().to_owned(), Arc::clone(&guards));
+        guards
+    }
+}

@@ -1,0 +1,478 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use ::reqwest::{Request, Response};
+use bytes::Bytes;
+use http_body::Body as _;
+use seawall_engine::{Finish, KeyGuards, Policy, Report};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::transport::ReqwestTransport;
+use super::{Client, unsent};
+use crate::body::Body;
+use crate::drive::{Exchange, Held, Plan};
+use crate::driver::Driver;
+use crate::http::error::TransportErrorKind;
+use crate::http::key::{self, IdempotencyKey, KeySyntax};
+use crate::http::method::{self, Origin};
+use crate::{Error, ErrorKind, TransportError};
+
+/// A request in the making; the methods are reqwest's, and a few more.
+#[must_use = "a request does nothing until it is sent"]
+pub struct RequestBuilder {
+    client: Client,
+    request: Result<::reqwest::RequestBuilder, Arc<::reqwest::Error>>,
+    body: Option<BodySource>,
+    key: Option<KeyChoice>,
+    idempotent: Option<bool>,
+    policy: Option<Policy>,
+    seed: Option<u64>,
+    /// What could not be built, told when it is sent.
+    broken: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+enum BodySource {
+    Ready(Body),
+    /// Recorded up to the policy's limit, which is known only at the end.
+    Stream(::reqwest::Body),
+}
+
+enum KeyChoice {
+    Given(IdempotencyKey),
+    Auto,
+}
+
+impl RequestBuilder {
+    pub(super) fn new(
+        client: Client,
+        request: Result<::reqwest::RequestBuilder, Arc<::reqwest::Error>>,
+    ) -> Self {
+        Self {
+            client,
+            request,
+            body: None,
+            key: None,
+            idempotent: None,
+            policy: None,
+            seed: None,
+            broken: None,
+        }
+    }
+
+    /// Adds a header line.
+    pub fn header<K, V>(self, name: K, value: V) -> Self
+    where
+        HeaderName: TryFrom<K>,
+        <HeaderName as TryFrom<K>>::Error: Into<::http::Error>,
+        HeaderValue: TryFrom<V>,
+        <HeaderValue as TryFrom<V>>::Error: Into<::http::Error>,
+    {
+        self.with(|request| request.header(name, value))
+    }
+
+    /// Replaces the headers of these names.
+    pub fn headers(self, headers: HeaderMap) -> Self {
+        self.with(|request| request.headers(headers))
+    }
+
+    /// Authenticates with a user name and a password.
+    pub fn basic_auth<U: fmt::Display, P: fmt::Display>(
+        self,
+        user: U,
+        password: Option<P>,
+    ) -> Self {
+        self.with(|request| request.basic_auth(user, password))
+    }
+
+    /// Authenticates with a bearer token.
+    pub fn bearer_auth<T: fmt::Display>(self, token: T) -> Self {
+        self.with(|request| request.bearer_auth(token))
+    }
+
+    /// Adds to the query of the URL.
+    pub fn query<T: Serialize + ?Sized>(self, query: &T) -> Self {
+        self.with(|request| request.query(query))
+    }
+
+    /// The HTTP version to ask for.
+    pub fn version(self, version: Version) -> Self {
+        self.with(|request| request.version(version))
+    }
+
+    /// A form, URL-encoded.
+    pub fn form<T: Serialize + ?Sized>(self, form: &T) -> Self {
+        self.with(|request| request.form(form))
+    }
+
+    /// A JSON document, serialized once.
+    pub fn json<T: Serialize + ?Sized>(mut self, json: &T) -> Self {
+        match serde_json::to_vec(json) {
+            Ok(text) => {
+                self.body = Some(BodySource::Ready(Body::from(text)));
+                let typed = self.request.as_ref().is_ok_and(has_content_type);
+                if typed {
+                    self
+                } else {
+                    self.header(CONTENT_TYPE, "application/json")
+                }
+            }
+            Err(error) => self.broken(error),
+        }
+    }
+
+    /// A multipart form. Parts that are streams are recorded while they are sent, like any
+    /// streamed body.
+    pub fn multipart(self, form: ::reqwest::multipart::Form) -> Self {
+        self.with(|request| request.multipart(form))
+    }
+
+    /// The body: bytes and texts, a [`Body::factory`], a [`Body::stream`].
+    pub fn body<B: Into<Body>>(mut self, body: B) -> Self {
+        self.body = Some(BodySource::Ready(body.into()));
+        self
+    }
+
+    /// A streamed body, recorded while it is sent up to the policy's `replay_limit`. Beyond that it
+    /// goes on unbuffered, and the call can no longer be repeated (B3).
+    pub fn body_stream(mut self, body: ::reqwest::Body) -> Self {
+        self.body = Some(BodySource::Stream(body));
+        self
+    }
+
+    /// The idempotency key of this call, sent byte for byte with every attempt (K1). It makes any
+    /// method safe to repeat, where the server honours it.
+    pub fn idempotency_key(mut self, key: impl fmt::Display) -> Self {
+        match IdempotencyKey::given(key.to_string()) {
+            Ok(key) => {
+                self.key = Some(KeyChoice::Given(key));
+                self
+            }
+            Err(error) => self.broken(error),
+        }
+    }
+
+    /// A random idempotency key for this call, if it is a POST or PATCH without one (K1).
+    pub fn auto_idempotency_key(mut self) -> Self {
+        self.key = Some(KeyChoice::Auto);
+        self
+    }
+
+    /// Says that doing this request twice is as good as once, whatever its method — or that it is
+    /// not (C3).
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = Some(idempotent);
+        self
+    }
+
+    /// Another policy for this call. It uses the client's guards all the same.
+    pub fn policy(mut self, policy: &Policy) -> Self {
+        self.policy = Some(policy.clone());
+        self
+    }
+
+    /// Makes the call's random draws those of `seed`.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sends it, and again where that is safe, until there is an answer worth having.
+    ///
+    /// A response is a response, whatever its status: the last attempt to end decides (E1). Its
+    /// history is at hand: [`ReportExt::report`](super::ReportExt::report).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the last attempt got no answer, or nothing was sent.
+    pub async fn send(self) -> Result<Response, Error> {
+        let ended = self.run(false).await?;
+        match ended.held {
+            Held::Response(mut response) => {
+                response.extensions_mut().insert(ended.report);
+                Ok(response)
+            }
+            held => Err(ended.what.error(held, ended.finish, ended.report)),
+        }
+    }
+
+    /// Sends it and reads the whole body inside the attempt: a body that breaks off is a failed
+    /// attempt, and is tried again where that is safe (B6).
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub async fn send_bytes(self) -> Result<::http::Response<Bytes>, Error> {
+        self.collect().await.map(|(response, _)| response)
+    }
+
+    /// [`send_bytes`](Self::send_bytes), as text (UTF-8, what is not replaced by U+FFFD).
+    ///
+    /// # Errors
+    ///
+    /// As `send_bytes`; a status of 400 or above is an error too, with the response
+    /// [inside](Error::response).
+    pub async fn send_text(self) -> Result<String, Error> {
+        let (response, _) = self.collect_ok().await?;
+        Ok(String::from_utf8_lossy(response.body()).into_owned())
+    }
+
+    /// [`send_bytes`](Self::send_bytes), read as JSON.
+    ///
+    /// # Errors
+    ///
+    /// As `send_bytes`; a status of 400 or above, and a body that is not the JSON expected, are
+    /// errors too, with the response [inside](Error::response).
+    pub async fn send_json<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let (response, what) = self.collect_ok().await?;
+        serde_json::from_slice(response.body()).map_err(|error| {
+            let source = TransportError::new(TransportErrorKind::Other, error.into());
+            Error::of_response(ErrorKind::Decode, what.line(), response, Some(source))
+        })
+    }
+
+    async fn collect_ok(self) -> Result<(::http::Response<Bytes>, What), Error> {
+        let (response, what) = self.collect().await?;
+        if response.status() >= StatusCode::BAD_REQUEST {
+            return Err(Error::of_response(
+                ErrorKind::Status,
+                what.line(),
+                response,
+                None,
+            ));
+        }
+        Ok((response, what))
+    }
+
+    async fn collect(self) -> Result<(::http::Response<Bytes>, What), Error> {
+        let ended = self.run(true).await?;
+        match ended.held {
+            Held::Collected(mut response) => {
+                response.extensions_mut().insert(ended.report);
+                Ok((response, ended.what))
+            }
+            held => Err(ended.what.error(held, ended.finish, ended.report)),
+        }
+    }
+
+    async fn run(self, collect: bool) -> Result<Ended, Error> {
+        let Prepared {
+            policy,
+            guards,
+            seed,
+            exchange,
+            request,
+            what,
+        } = self.prepare(collect)?;
+        let mut driver = pin!(Driver::new(&policy, Some(&guards), request, seed));
+        let mut exchange = pin!(exchange);
+        let finish = poll_fn(|context| driver.as_mut().poll(exchange.as_mut(), context)).await;
+        let report = driver.take_report().unwrap_or_default();
+        let held = if finish.result.is_some() {
+            exchange.take_held()
+        } else {
+            Held::Nothing
+        };
+        Ok(Ended {
+            held,
+            finish,
+            report,
+            what,
+        })
+    }
+
+    fn prepare(self, collect: bool) -> Result<Prepared, Error> {
+        let Self {
+            client,
+            request,
+            body,
+            key,
+            idempotent,
+            policy,
+            seed,
+            broken,
+        } = self;
+        let request = match request {
+            Ok(request) => request
+                .build()
+                .map_err(|error| unsent(None, error.without_url()))?,
+            Err(error) => return Err(unsent(None, error)),
+        };
+        let mut request = request;
+        let what = What::of(&request);
+        if let Some(error) = broken {
+            return Err(unsent(Some(what.line()), error));
+        }
+        let origin =
+            Origin::of_url(request.url()).map_err(|error| unsent(Some(what.line()), error))?;
+        let policy = policy.unwrap_or_else(|| client.inner.policy.clone());
+        let body = match (body, request.body_mut().take()) {
+            (Some(BodySource::Ready(body)), _) => body,
+            (Some(BodySource::Stream(stream)), _) => Body::stream(stream, policy.replay_limit.0),
+            (None, None) => Body::empty(),
+            (None, Some(body)) if body.as_bytes().is_some() => Body::bytes(in_memory(body)),
+            (None, Some(body)) => Body::stream(body, policy.replay_limit.0),
+        };
+        let keyed = set_key(&mut request, key, &policy)
+            .map_err(|error| unsent(Some(what.line()), error))?;
+        let idempotent =
+            idempotent.unwrap_or_else(|| keyed || method::is_idempotent(request.method()));
+        let guards = client.guards(&origin, &policy);
+        let http = client
+            .inner
+            .http
+            .as_ref()
+            .map_err(|error| unsent(Some(what.line()), Arc::clone(error)))?;
+        let transport =
+            ReqwestTransport::new(Arc::clone(http), http.client(), client.inner.hook.clone());
+        let facts = seawall_engine::Request {
+            idempotent,
+            replayable: body.is_replayable(),
+            ..seawall_engine::Request::default()
+        };
+        let announce = policy.announce.as_ref().and_then(|announce| {
+            let name = |name: &str| HeaderName::try_from(name).ok();
+            Some((
+                name(&announce.timeout_header)?,
+                name(&announce.attempt_header)?,
+            ))
+        });
+        let plan = Plan {
+            policy: policy.clone(),
+            keyed,
+            idempotent,
+            collect,
+            judge: client.inner.judge.clone(),
+            announce,
+        };
+        let exchange = Exchange::new(transport, request, body, plan);
+        Ok(Prepared {
+            policy,
+            guards,
+            seed,
+            exchange,
+            request: facts,
+            what,
+        })
+    }
+
+    fn with(
+        mut self,
+        change: impl FnOnce(::reqwest::RequestBuilder) -> ::reqwest::RequestBuilder,
+    ) -> Self {
+        self.request = self.request.map(change);
+        self
+    }
+
+    fn broken(mut self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.broken.get_or_insert(error.into());
+        self
+    }
+}
+
+impl fmt::Debug for RequestBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestBuilder")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Everything a call needs, checked.
+struct Prepared {
+    policy: Policy,
+    guards: Arc<KeyGuards>,
+    seed: Option<u64>,
+    exchange: Exchange<ReqwestTransport>,
+    request: seawall_engine::Request,
+    what: What,
+}
+
+/// How a call ended.
+struct Ended {
+    held: Held<ReqwestTransport>,
+    finish: Finish,
+    report: Report,
+    what: What,
+}
+
+/// What was called, for an error's own line.
+struct What {
+    method: Method,
+    url: ::reqwest::Url,
+}
+
+impl What {
+    fn of(request: &Request) -> Self {
+        Self {
+            method: request.method().clone(),
+            url: request.url().clone(),
+        }
+    }
+
+    /// `GET https://example.com/items`, without user info and query (E3).
+    fn line(&self) -> String {
+        let mut url = self.url.clone();
+        // Both fail only for URLs that cannot have them.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_query(None);
+        url.set_fragment(None);
+        format!("{} {url}", self.method)
+    }
+
+    fn error(&self, held: Held<ReqwestTransport>, finish: Finish, report: Report) -> Error {
+        let source = match held {
+            Held::Error(error) => Some(error),
+            _ => None,
+        };
+        Error::ended(self.line(), finish, report, source)
+    }
+}
+
+/// Gives the request its key, and tells whether it has one (K1).
+fn set_key(
+    request: &mut Request,
+    choice: Option<KeyChoice>,
+    policy: &Policy,
+) -> Result<bool, ::http::header::InvalidHeaderName> {
+    let settings = &policy.idempotency_key;
+    let name = HeaderName::try_from(settings.header.as_str())?;
+    let automatic = policy.idempotency_key.auto || matches!(choice, Some(KeyChoice::Auto));
+    if key::is_keyed(request.headers(), &name) {
+        return Ok(true);
+    }
+    let key = match choice {
+        Some(KeyChoice::Given(key)) => key,
+        _ if automatic && key::auto_applies(request.method()) => {
+            IdempotencyKey::random(match settings.syntax {
+                seawall_engine::KeySyntax::Quoted => KeySyntax::Quoted,
+                seawall_engine::KeySyntax::Bare => KeySyntax::Bare,
+            })
+        }
+        _ => return Ok(false),
+    };
+    request.headers_mut().insert(name, key.as_header().clone());
+    Ok(true)
+}
+
+/// The bytes of a body that is in memory: its only frame, not a copy.
+fn in_memory(mut body: ::reqwest::Body) -> Bytes {
+    let mut context = Context::from_waker(Waker::noop());
+    match Pin::new(&mut body).poll_frame(&mut context) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        _ => Bytes::new(),
+    }
+}
+
+fn has_content_type(request: &::reqwest::RequestBuilder) -> bool {
+    request
+        .try_clone()
+        .and_then(|request| request.build().ok())
+        .is_some_and(|request| request.headers().contains_key(CONTENT_TYPE))
+}
