@@ -20,6 +20,7 @@
 
 mod body;
 mod canonical_json;
+mod clock;
 mod config;
 mod downstream;
 mod execution;
@@ -33,12 +34,18 @@ mod layer;
 mod memory;
 mod metrics;
 mod outcome;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod probe;
 mod problem;
 mod record;
 mod replay;
 mod request;
 pub mod response;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod row;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod store;
 mod transaction;
 
@@ -56,9 +63,13 @@ pub use layer::{IdempotencyLayer, Idempotent};
 pub use memory::{Memory, MemoryStore, MemoryTransaction};
 pub use metrics::{Event, Metrics};
 pub use outcome::{Omission, StoredBody, StoredOutcome};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use probe::{Point, Probe};
 pub use problem::Problem;
 pub use replay::{IDEMPOTENCY_GUARANTEE, IDEMPOTENT_REPLAYED};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteStore, SqliteTransaction};
 pub use store::{
     Claim, ClaimRequest, Fence, Fenced, Holder, Lease, OnUnknown, Record, RecordState, Resolution,
     Retention, Store, StoreError, StoreInstant, UnknownCause,

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::clock::Clock;
 use crate::{
     Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, Fingerprint,
     HandlerTransaction, Holder, Lease, OnUnknown, OwnerKey, Record, RecordKey, RecordState,
@@ -217,6 +216,11 @@ impl Store for MemoryStore {
 
 impl TransactionKind for Memory {
     type Transaction = MemoryTransaction;
+    type Handle = MemoryTransaction;
+
+    fn handle(transaction: &mut MemoryTransaction) -> &mut MemoryTransaction {
+        transaction
+    }
 }
 
 impl TxStore for MemoryStore {
@@ -287,14 +291,6 @@ impl fmt::Debug for MemoryTransaction {
     }
 }
 
-/// Time that only ever goes on, whatever is done to the wall clock. It is told from the start of
-/// the store, so that a test's paused clock drives it too.
-#[derive(Clone, Copy)]
-struct Clock {
-    started: Instant,
-    wall: StoreInstant,
-}
-
 #[derive(Default)]
 struct Shelf {
     entries: HashMap<RecordKey, Entry>,
@@ -327,22 +323,6 @@ enum State {
         expires_at: StoreInstant,
         forget_at: StoreInstant,
     },
-}
-
-impl Clock {
-    fn start() -> Self {
-        let wall = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            started: Instant::now(),
-            wall: StoreInstant(0).after(wall),
-        }
-    }
-
-    fn now(&self) -> StoreInstant {
-        self.wall.after(self.started.elapsed())
-    }
 }
 
 impl Shelf {

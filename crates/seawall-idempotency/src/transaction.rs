@@ -17,8 +17,14 @@ use crate::{Fence, Fenced, RecordKey, Retention, Store, StoreError, StoredOutcom
 /// `sqlx::Sqlite` and `sqlx::Postgres` are kinds, with `sqlx::Transaction` as the transaction;
 /// [`Memory`](crate::Memory) is the third.
 pub trait TransactionKind: 'static {
-    /// The transaction.
+    /// The transaction, and what its store keeps beside it while it is open.
     type Transaction: Send + 'static;
+
+    /// What the handler gets to see of it.
+    type Handle;
+
+    /// The handler's view.
+    fn handle(transaction: &mut Self::Transaction) -> &mut Self::Handle;
 }
 
 /// A store whose records live in the same database as the business data.
@@ -171,7 +177,7 @@ impl<K: TransactionKind> IdemTx<K> {
     /// [`TransactionError::LeaseLost`] when another acquisition took the key over;
     /// [`TransactionError::Store`] when the database gave no transaction. Once it failed it stays
     /// failed.
-    pub async fn begin(&mut self) -> Result<&mut K::Transaction, TransactionError> {
+    pub async fn begin(&mut self) -> Result<&mut K::Handle, TransactionError> {
         if let Slot::Idle = *self.slot {
             // Whoever drops this future half way leaves no slot that could be opened twice.
             *self.slot = Slot::Failed(TransactionError::Absent);
@@ -181,7 +187,7 @@ impl<K: TransactionKind> IdemTx<K> {
             };
         }
         match &mut *self.slot {
-            Slot::Open(transaction) => Ok(transaction),
+            Slot::Open(transaction) => Ok(K::handle(transaction)),
             Slot::Failed(error) => Err(error.clone()),
             Slot::Idle | Slot::Closed => Err(TransactionError::Absent),
         }
@@ -380,11 +386,21 @@ impl<K: TransactionKind> Clone for Offer<K> {
 impl<S: TxStore> Opener<S::Kind> for Opening<S> {
     fn open(&self) -> BoxFuture<'_, Result<TransactionOf<S>, TransactionError>> {
         Box::pin(async move {
-            // A renewal after the hold would wait for the row that this transaction has locked.
-            if let Some(heartbeat) = &self.acquisition.heartbeat {
-                heartbeat.stop().await;
-            }
-            self.store.begin(self.acquisition.held).await
+            // In a task of its own: a handler that gives up waiting, under a time-out say, must
+            // not cut the opening in half and leave a connection in a transaction that nobody
+            // ends. The transaction of a task that nobody waits for is dropped, and rolled back.
+            let store = self.store.clone();
+            let Acquisition { held, heartbeat } = self.acquisition.clone();
+            let opening = tokio::spawn(async move {
+                // A renewal after the hold would wait for the row that is locked from then on.
+                if let Some(heartbeat) = heartbeat {
+                    heartbeat.stop().await;
+                }
+                store.begin(held).await
+            });
+            opening
+                .await
+                .map_err(|error| TransactionError::Store(StoreError::unavailable(error)))?
         })
     }
 }

@@ -1,0 +1,371 @@
+//! The operations on records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Postgres, Row as _, Transaction};
+
+use super::PostgresStore;
+use crate::row::{self, Row, fence_number};
+use crate::{
+    Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, HandlerTransaction, Lease,
+    OnUnknown, Record, RecordKey, Resolution, Retention, Secret, Store, StoreError, StoreInstant,
+    StoredOutcome, UnknownCause,
+};
+
+/// The columns of a record, times as milliseconds, and the server's time.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT key, state, fence, attempt, outcome,
+            (extract(epoch FROM created_at) * 1000)::bigint AS created_at,
+            (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until,
+            (extract(epoch FROM unknown_since) * 1000)::bigint AS unknown_since,
+            (extract(epoch FROM completed_at) * 1000)::bigint AS completed_at,
+            (extract(epoch FROM expires_at) * 1000)::bigint AS expires_at,
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+            FROM seawall_idempotency ",
+            $rest
+        )
+    };
+}
+
+impl Store for PostgresStore {
+    fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.claim_once(request).await {
+                Ok(claim) => return claim,
+                // The holder's name makes it safe to ask again when an answer was lost.
+                Err(error) if tries < 3 && asks_again(&error) => {}
+                Err(error) => return Err(StoreError::unavailable(error)),
+            }
+        }
+    }
+
+    async fn renew(
+        &self,
+        key: RecordKey,
+        fence: Fence,
+        lease: Duration,
+    ) -> Result<Fenced, StoreError> {
+        let renewed = sqlx::query(
+            "UPDATE seawall_idempotency
+            SET lease_until = clock_timestamp() + interval '1 millisecond' * $3
+            WHERE key = $1 AND fence = $2 AND state = 1",
+        )
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .bind(milliseconds(lease))
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::unavailable)?;
+        Ok(fenced(renewed.rows_affected()))
+    }
+
+    async fn complete(
+        &self,
+        key: RecordKey,
+        fence: Fence,
+        outcome: &StoredOutcome,
+        retention: Retention,
+    ) -> Result<Fenced, StoreError> {
+        let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+        let rows = write_outcome(&mut connection, key, fence, outcome, retention)
+            .await
+            .map_err(StoreError::unavailable)?;
+        if rows > 0 {
+            return Ok(Fenced::Held);
+        }
+        // Done before by the same acquisition, whose answer was lost?
+        let done: Option<i32> = sqlx::query_scalar(
+            "SELECT 1 FROM seawall_idempotency WHERE key = $1 AND fence = $2 AND state = 3",
+        )
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(StoreError::unavailable)?;
+        Ok(match done {
+            Some(_) => Fenced::Held,
+            None => Fenced::Lost,
+        })
+    }
+
+    async fn release(&self, key: RecordKey, fence: Fence) -> Result<Fenced, StoreError> {
+        let mut transaction = self.patient().await?;
+        let released = sqlx::query(
+            "DELETE FROM seawall_idempotency WHERE key = $1 AND fence = $2 AND state IN (1, 2)",
+        )
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .execute(&mut *transaction)
+        .await
+        .map_err(StoreError::unavailable)?;
+        transaction.commit().await.map_err(StoreError::unavailable)?;
+        Ok(fenced(released.rows_affected()))
+    }
+
+    async fn mark_unknown(&self, key: RecordKey, fence: Fence) -> Result<Fenced, StoreError> {
+        let mut transaction = self.patient().await?;
+        // The row's lock is the open transaction's, if there is one: this waits for its end.
+        let marked = sqlx::query(
+            "UPDATE seawall_idempotency
+            SET state = 2, unknown_since = coalesce(unknown_since, clock_timestamp())
+            WHERE key = $1 AND fence = $2 AND state IN (1, 2)",
+        )
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .execute(&mut *transaction)
+        .await
+        .map_err(StoreError::unavailable)?;
+        transaction.commit().await.map_err(StoreError::unavailable)?;
+        Ok(fenced(marked.rows_affected()))
+    }
+
+    async fn record(&self, key: RecordKey) -> Result<Option<Record>, StoreError> {
+        let row = sqlx::query(select!("WHERE key = $1"))
+            .bind(key.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(StoreError::unavailable)?;
+        row.map(|row| read(&row)).transpose()
+    }
+
+    async fn unknown(&self, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let rows = sqlx::query(select!(
+            "WHERE state IN (1, 2) AND (state = 2 OR lease_until <= clock_timestamp())
+            ORDER BY created_at LIMIT $1"
+        ))
+        .bind(i64::from(limit))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(StoreError::unavailable)?;
+        rows.iter().map(read).collect()
+    }
+
+    async fn resolve(
+        &self,
+        key: RecordKey,
+        fence: Fence,
+        resolution: &Resolution,
+    ) -> Result<Fenced, StoreError> {
+        let mut transaction = self.patient().await?;
+        let unknown: Option<i32> = sqlx::query_scalar(
+            "SELECT 1 FROM seawall_idempotency WHERE key = $1 AND fence = $2
+                AND (state = 2 OR state = 1 AND lease_until <= clock_timestamp()) FOR UPDATE",
+        )
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(StoreError::unavailable)?;
+        if unknown.is_none() {
+            return Ok(Fenced::Lost);
+        }
+        match resolution {
+            Resolution::NotDone => {
+                sqlx::query("DELETE FROM seawall_idempotency WHERE key = $1")
+                    .bind(key.as_bytes().as_slice())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(StoreError::unavailable)?;
+            }
+            Resolution::Done(outcome, retention) => {
+                // A new fence: an owner that comes back from the dead changes nothing.
+                let fence: i64 = sqlx::query_scalar(
+                    "UPDATE seawall_idempotency SET fence = nextval('seawall_idempotency_fence')
+                    WHERE key = $1 RETURNING fence",
+                )
+                .bind(key.as_bytes().as_slice())
+                .fetch_one(&mut *transaction)
+                .await
+                .map_err(StoreError::unavailable)?;
+                let fence = row::fence(fence);
+                write_outcome(&mut transaction, key, fence, outcome, *retention)
+                    .await
+                    .map_err(StoreError::unavailable)?;
+            }
+        }
+        transaction.commit().await.map_err(StoreError::unavailable)?;
+        Ok(Fenced::Held)
+    }
+
+    async fn purge(&self, limit: u32) -> Result<u64, StoreError> {
+        let purged = sqlx::query(
+            "DELETE FROM seawall_idempotency WHERE key IN (
+                SELECT key FROM seawall_idempotency
+                WHERE state = 3 AND forget_at <= clock_timestamp()
+                LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        )
+        .bind(i64::from(limit))
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::unavailable)?;
+        Ok(purged.rows_affected())
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM seawall_idempotency")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(StoreError::unavailable)?;
+        Ok(count.unsigned_abs())
+    }
+
+    fn transaction(&self, acquisition: Acquisition) -> Option<Arc<dyn HandlerTransaction>> {
+        Some(FencedTransaction::new(self.clone(), acquisition))
+    }
+}
+
+impl PostgresStore {
+    /// One round trip and one commit. The outer error is the server's, the inner the record's.
+    async fn claim_once(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<Result<Claim, StoreError>, sqlx::Error> {
+        let row = sqlx::query(
+            "SELECT verdict, fence, attempt, outcome,
+                (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until,
+                (extract(epoch FROM looked_at) * 1000)::bigint AS looked_at
+            FROM seawall_idempotency_claim(
+                $1, $2, $3, $4, $5, interval '1 millisecond' * $6, $7, $8)",
+        )
+        .bind(request.key.as_bytes().as_slice())
+        .bind(i16::from(request.fingerprint.algorithm))
+        .bind(request.fingerprint.bytes.as_slice())
+        .bind(row::owner_bytes(&request.owner))
+        .bind(request.holder.0.as_slice())
+        .bind(milliseconds(request.lease))
+        .bind(request.quota.map(|quota| i32::try_from(quota).unwrap_or(i32::MAX)))
+        .bind(request.on_unknown == OnUnknown::Reexecute)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(read_claim(&row))
+    }
+
+    /// A transaction that does not wait for ever for a record's lock.
+    async fn patient(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool
+            .begin_with(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '5s'",
+            )
+            .await
+            .map_err(StoreError::unavailable)
+    }
+}
+
+/// Writes an outcome, if the fence is current and the record not settled; says how many it wrote.
+pub(super) async fn write_outcome(
+    connection: &mut PgConnection,
+    key: RecordKey,
+    fence: Fence,
+    outcome: &StoredOutcome,
+    retention: Retention,
+) -> Result<u64, sqlx::Error> {
+    let encoded = outcome
+        .encode()
+        .map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+    let written = sqlx::query(
+        "UPDATE seawall_idempotency SET
+            state = 3,
+            completed_at = clock_timestamp(),
+            expires_at = clock_timestamp() + interval '1 millisecond' * $3,
+            forget_at = clock_timestamp() + interval '1 millisecond' * $4,
+            outcome = $5,
+            unknown_since = NULL
+        WHERE key = $1 AND fence = $2 AND state IN (1, 2)",
+    )
+    .bind(key.as_bytes().as_slice())
+    .bind(fence_number(fence))
+    .bind(milliseconds(retention.keep))
+    .bind(milliseconds(retention.keep) + milliseconds(retention.tombstone))
+    .bind(encoded)
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected())
+}
+
+pub(super) fn fenced(rows: u64) -> Fenced {
+    if rows == 0 { Fenced::Lost } else { Fenced::Held }
+}
+
+fn read_claim(row: &PgRow) -> Result<Claim, StoreError> {
+    let verdict: i16 = column(row, "verdict")?;
+    let looked_at = StoreInstant(column(row, "looked_at")?);
+    let lease_until = || Ok(StoreInstant(column(row, "lease_until")?));
+    Ok(match verdict {
+        1 => Claim::Won(Lease {
+            fence: row::fence(column(row, "fence")?),
+            attempt: row::attempt(column(row, "attempt")?),
+            until: lease_until()?,
+        }),
+        2 => Claim::Busy {
+            retry_after: looked_at.until(lease_until()?),
+        },
+        3 => {
+            let outcome: Option<Vec<u8>> = column(row, "outcome")?;
+            Claim::Done(StoredOutcome::decode(&outcome.unwrap_or_default())?)
+        }
+        4 => Claim::Mismatch,
+        5 => Claim::Unknown {
+            since: looked_at,
+            cause: UnknownCause::LeaseExpired,
+        },
+        6 => Claim::Unknown {
+            since: looked_at,
+            cause: UnknownCause::Marked,
+        },
+        7 => Claim::Tombstone,
+        8 => Claim::OverQuota,
+        9 => return Err(StoreError::corrupt("it has a state that this version does not know")),
+        other => return Err(StoreError::corrupt(format!("{other} is no verdict"))),
+    })
+}
+
+fn read(row: &PgRow) -> Result<Record, StoreError> {
+    let instant = |name| Ok(column::<Option<i64>>(row, name)?.map(StoreInstant));
+    Row {
+        key: column(row, "key")?,
+        state: column(row, "state")?,
+        fence: column(row, "fence")?,
+        attempt: column(row, "attempt")?,
+        created_at: StoreInstant(column(row, "created_at")?),
+        lease_until: StoreInstant(column(row, "lease_until")?),
+        unknown_since: instant("unknown_since")?,
+        completed_at: instant("completed_at")?,
+        expires_at: instant("expires_at")?,
+        outcome: column(row, "outcome")?,
+    }
+    .into_record(StoreInstant(column(row, "now")?))
+}
+
+fn column<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
+{
+    row.try_get(name)
+        .map_err(|error| StoreError::corrupt(format!("column {name}: {error}")))
+}
+
+/// Whether a claim may meet better luck: its connection had died unnoticed, the server was
+/// restarted, or a stricter isolation than ours made it give way.
+fn asks_again(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            matches!(&*code, "40001" | "40P01" | "57P01" | "57P02") || code.starts_with("08")
+        }),
+        _ => false,
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,144 @@
+//! A store in a SQLite file, beside the business data.
+
+mod migrations;
+mod operations;
+mod transactions;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::clock::Clock;
+use crate::{Secret, StoreError};
+
+pub use transactions::SqliteTransaction;
+
+/// Records in a SQLite file, durable and transactional: the embedded default.
+///
+/// Put the business data into the **same file** and write them through
+/// [`IdemTx<sqlx::Sqlite>`](crate::IdemTx): then effect, record and response share one commit. (Of
+/// an attached file SQLite does not promise that in WAL mode.)
+///
+/// One process or several may use the file, on one machine. SQLite has one writer at a time:
+/// while a handler's transaction is open, no other claim can commit. A repeat of a key that is
+/// known needs no writing and is answered at once; a new key waits for up to 5 seconds, then gets
+/// 503.
+///
+/// Time is the machine's, read when the store is opened and counted on from there: a jump of the
+/// clock while the process runs changes nothing. After a restart under a clock that was moved back,
+/// leases and records live longer; under one that was moved forward, records expire early, which a
+/// [tombstone](crate::Retention::tombstone) longer than any such jump makes harmless.
+///
+/// ```
+/// # async fn example() -> Result<(), seawall_idempotency::StoreError> {
+/// use seawall_idempotency::SqliteStore;
+/// let store = SqliteStore::open("orders.db").await?;
+/// sqlx::query("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, amount INTEGER)")
+///     .execute(store.pool())
+///     .await
+///     .map_err(seawall_idempotency::StoreError::unavailable)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct SqliteStore {
+    pool: SqlitePool,
+    secret: Secret,
+    clock: Clock,
+    /// In this process writers queue here, in order: SQLite's own way of waiting is to look again
+    /// every now and then.
+    writer: Arc<Mutex<()>>,
+}
+
+/// How long a writer waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl SqliteStore {
+    /// Opens the file, makes it when it is missing, and brings its tables up to date.
+    ///
+    /// The journal is WAL, and every commit is synced to the disk (`synchronous=FULL`).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the file cannot be opened or written;
+    /// [`StoreError::Misconfigured`] when its tables are of a newer version.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(PATIENCE);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(16)
+            .acquire_timeout(PATIENCE)
+            .test_before_acquire(false)
+            .connect_with(options)
+            .await
+            .map_err(StoreError::unavailable)?;
+        Self::with_pool(pool).await
+    }
+
+    /// Uses a pool of yours, and brings the tables up to date.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`StoreError::Misconfigured`] also when the pool's connections do
+    /// not sync every commit, or the database is in memory.
+    pub async fn with_pool(pool: SqlitePool) -> Result<Self, StoreError> {
+        check_durability(&pool).await?;
+        let secret = migrations::run(&pool).await?;
+        Ok(Self {
+            pool,
+            secret,
+            clock: Clock::start(),
+            writer: Arc::default(),
+        })
+    }
+
+    /// The pool, for the business data in the same file.
+    pub fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// A turn to write. Held until the guard is dropped.
+    async fn turn(&self) -> Result<OwnedMutexGuard<()>, StoreError> {
+        tokio::time::timeout(PATIENCE, Arc::clone(&self.writer).lock_owned())
+            .await
+            .map_err(|_| StoreError::unavailable("another writer holds the database"))
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SqliteStore(..)")
+    }
+}
+
+async fn check_durability(pool: &SqlitePool) -> Result<(), StoreError> {
+    let mut connection = pool.acquire().await.map_err(StoreError::unavailable)?;
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(StoreError::unavailable)?;
+    if matches!(journal.as_str(), "memory" | "off") {
+        return Err(StoreError::Misconfigured {
+            reason: format!(
+                "journal_mode is {journal}; allowed: wal, delete, truncate and persist, in a file"
+            ),
+        });
+    }
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(StoreError::unavailable)?;
+    if synchronous < 2 {
+        return Err(StoreError::Misconfigured {
+            reason: format!("synchronous is {synchronous}; allowed: 2 (FULL) and 3 (EXTRA)"),
+        });
+    }
+    Ok(())
+}
