@@ -293,8 +293,11 @@ impl<S: Store> Settlement<'_, S> {
                 Standing::NotTaken | Standing::Unused | Standing::Failed
             );
         if extensions.get::<NotExecuted>().is_some() || failed_without_effect || rejected {
-            self.release().await;
-            return response.map(ResponseBody::pass);
+            return match self.release().await {
+                // A handler that could not write any more: another one answers for it.
+                Some(Fenced::Lost) => self.overtaken().await,
+                _ => response.map(ResponseBody::pass),
+            };
         }
         self.keep(response, standing).await
     }
@@ -449,22 +452,27 @@ impl<S: Store> Settlement<'_, S> {
         }
     }
 
-    /// Ends the transaction and frees the key. Only with proof of no effect.
-    async fn release(&self) {
+    /// Ends the transaction and frees the key. Only with proof of no effect. `None`: the store did
+    /// not say whether the key is free; if not, its lease ends.
+    async fn release(&self) -> Option<Fenced> {
         if let Some(transaction) = &self.transaction {
             transaction.roll_back().await;
         }
-        self.release_record().await;
+        self.release_record().await
     }
 
-    async fn release_record(&self) {
+    async fn release_record(&self) -> Option<Fenced> {
         let store = &self.shared.store;
         match retry(|| store.release(self.key, self.fence)).await {
-            Ok(Fenced::Held) => self.shared.metrics.count(Event::Released),
-            Ok(Fenced::Lost) => self.shared.metrics.count(Event::LeaseLost),
+            Ok(Fenced::Held) => {
+                self.shared.metrics.count(Event::Released);
+                Some(Fenced::Held)
+            }
+            Ok(Fenced::Lost) => Some(Fenced::Lost),
             Err(error) => {
                 self.shared.metrics.count(Event::StoreError);
                 tracing::error!(record = %self.key, %error, "a record could not be released");
+                None
             }
         }
     }

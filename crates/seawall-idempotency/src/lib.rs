@@ -22,6 +22,8 @@ mod body;
 mod canonical_json;
 mod clock;
 mod config;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod downstream;
 mod execution;
 #[cfg(feature = "axum")]
@@ -39,10 +41,12 @@ mod postgres;
 mod probe;
 mod problem;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 mod replay;
 mod request;
 pub mod response;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
 mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -67,6 +71,8 @@ pub use outcome::{Omission, StoredBody, StoredOutcome};
 pub use postgres::PostgresStore;
 pub use probe::{Point, Probe};
 pub use problem::Problem;
+#[cfg(feature = "redis")]
+pub use redis::RedisStore;
 pub use replay::{IDEMPOTENCY_GUARANTEE, IDEMPOTENT_REPLAYED};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTransaction};

@@ -45,9 +45,7 @@ impl Row {
                 cause: UnknownCause::Marked,
             },
             DONE => RecordState::Done {
-                outcome: StoredOutcome::decode(
-                    &self.outcome.ok_or_else(|| missing("outcome"))?,
-                )?,
+                outcome: StoredOutcome::decode(&self.outcome.ok_or_else(|| missing("outcome"))?)?,
                 completed_at: self.completed_at.ok_or_else(|| missing("completed_at"))?,
                 expires_at: self.expires_at.ok_or_else(|| missing("expires_at"))?,
             },

@@ -54,7 +54,10 @@ pub(super) async fn run(pool: &PgPool) -> Result<Secret, StoreError> {
         .execute(&mut *transaction)
         .await
         .map_err(StoreError::unavailable)?;
-    transaction.commit().await.map_err(StoreError::unavailable)?;
+    transaction
+        .commit()
+        .await
+        .map_err(StoreError::unavailable)?;
     Ok(secret)
 }
 

@@ -108,7 +108,10 @@ impl Store for PostgresStore {
         .execute(&mut *transaction)
         .await
         .map_err(StoreError::unavailable)?;
-        transaction.commit().await.map_err(StoreError::unavailable)?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::unavailable)?;
         Ok(fenced(released.rows_affected()))
     }
 
@@ -125,7 +128,10 @@ impl Store for PostgresStore {
         .execute(&mut *transaction)
         .await
         .map_err(StoreError::unavailable)?;
-        transaction.commit().await.map_err(StoreError::unavailable)?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::unavailable)?;
         Ok(fenced(marked.rows_affected()))
     }
 
@@ -193,7 +199,10 @@ impl Store for PostgresStore {
                     .map_err(StoreError::unavailable)?;
             }
         }
-        transaction.commit().await.map_err(StoreError::unavailable)?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::unavailable)?;
         Ok(Fenced::Held)
     }
 
@@ -243,7 +252,11 @@ impl PostgresStore {
         .bind(row::owner_bytes(&request.owner))
         .bind(request.holder.0.as_slice())
         .bind(milliseconds(request.lease))
-        .bind(request.quota.map(|quota| i32::try_from(quota).unwrap_or(i32::MAX)))
+        .bind(
+            request
+                .quota
+                .map(|quota| i32::try_from(quota).unwrap_or(i32::MAX)),
+        )
         .bind(request.on_unknown == OnUnknown::Reexecute)
         .fetch_one(&self.pool)
         .await?;
@@ -293,7 +306,11 @@ pub(super) async fn write_outcome(
 }
 
 pub(super) fn fenced(rows: u64) -> Fenced {
-    if rows == 0 { Fenced::Lost } else { Fenced::Held }
+    if rows == 0 {
+        Fenced::Lost
+    } else {
+        Fenced::Held
+    }
 }
 
 fn read_claim(row: &PgRow) -> Result<Claim, StoreError> {
@@ -324,7 +341,11 @@ fn read_claim(row: &PgRow) -> Result<Claim, StoreError> {
         },
         7 => Claim::Tombstone,
         8 => Claim::OverQuota,
-        9 => return Err(StoreError::corrupt("it has a state that this version does not know")),
+        9 => {
+            return Err(StoreError::corrupt(
+                "it has a state that this version does not know",
+            ));
+        }
         other => return Err(StoreError::corrupt(format!("{other} is no verdict"))),
     })
 }

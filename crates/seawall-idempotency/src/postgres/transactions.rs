@@ -50,7 +50,10 @@ impl TxStore for PostgresStore {
         Ok(begun.map_err(StoreError::unavailable)?)
     }
 
-    async fn undo(&self, transaction: &mut Transaction<'static, Postgres>) -> Result<(), StoreError> {
+    async fn undo(
+        &self,
+        transaction: &mut Transaction<'static, Postgres>,
+    ) -> Result<(), StoreError> {
         sqlx::query("ROLLBACK TO SAVEPOINT seawall_handler")
             .execute(&mut **transaction)
             .await

@@ -58,7 +58,10 @@ pub(super) async fn run(pool: &SqlitePool) -> Result<Secret, StoreError> {
             .await
             .map_err(StoreError::unavailable)?;
     }
-    transaction.commit().await.map_err(StoreError::unavailable)?;
+    transaction
+        .commit()
+        .await
+        .map_err(StoreError::unavailable)?;
     let secret = secret
         .try_into()
         .map_err(|_| StoreError::corrupt("the secret has not 32 bytes"))?;

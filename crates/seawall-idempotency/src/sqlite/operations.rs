@@ -137,9 +137,7 @@ impl Store for SqliteStore {
         .fetch_all(&self.pool)
         .await
         .map_err(StoreError::unavailable)?;
-        rows.iter()
-            .map(|row| read(row)?.into_record(now))
-            .collect()
+        rows.iter().map(|row| read(row)?.into_record(now)).collect()
     }
 
     async fn resolve(
@@ -193,7 +191,10 @@ impl Store for SqliteStore {
                 }
             }
         }
-        transaction.commit().await.map_err(StoreError::unavailable)?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::unavailable)?;
         Ok(Fenced::Held)
     }
 
@@ -272,7 +273,10 @@ impl SqliteStore {
         .execute(&mut *transaction)
         .await
         .map_err(StoreError::unavailable)?;
-        transaction.commit().await.map_err(StoreError::unavailable)?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::unavailable)?;
         Ok(Claim::Won(Lease {
             fence: row::fence(fence),
             attempt,
