@@ -19,7 +19,6 @@ use crate::body::{Collected, ResponseBody, read_response};
 use crate::heartbeat::Heartbeat;
 use crate::layer::Shared;
 use crate::metrics::Event;
-use crate::problem::Occurrence;
 use crate::replay::IDEMPOTENCY_GUARANTEE;
 use crate::request::{rebuild, store_failed};
 use crate::response::{DoNotStore, Executed, KeepEffects, NotExecuted, RetainFor};
@@ -295,7 +294,10 @@ impl<S: Store> Settlement<'_, S> {
         if extensions.get::<NotExecuted>().is_some() || failed_without_effect || rejected {
             return match self.release().await {
                 // A handler that could not write any more: another one answers for it.
-                Some(Fenced::Lost) => self.overtaken().await,
+                Some(Fenced::Lost) => match self.winner().await {
+                    Some(answer) => answer,
+                    None => response.map(ResponseBody::pass),
+                },
                 _ => response.map(ResponseBody::pass),
             };
         }
@@ -494,18 +496,32 @@ impl<S: Store> Settlement<'_, S> {
     where
         ResBody: Body<Data = Bytes>,
     {
-        self.shared.metrics.count(Event::LeaseLost);
         if let Some(transaction) = &self.transaction {
             transaction.roll_back().await;
         }
+        match self.winner().await {
+            Some(answer) => answer,
+            // Whoever took it over has released it: the next try runs.
+            None => self.shared.problem(Problem::InFlight),
+        }
+    }
+
+    /// What the acquisition that came after this one says. `None`: there is none (any more).
+    async fn winner<ResBody>(&self) -> Option<Response<ResponseBody<ResBody>>>
+    where
+        ResBody: Body<Data = Bytes>,
+    {
         match self.shared.store.record(self.key).await {
-            Ok(Some(record)) => match record.state {
-                RecordState::Done { outcome, .. } => self.shared.replay(&outcome),
-                RecordState::InFlight { .. } => self.shared.problem(Problem::InFlight),
-                RecordState::Unknown { cause, .. } => self.shared.unknown(cause),
-            },
-            Ok(None) => self.shared.problem(Occurrence::from(Problem::InFlight)),
-            Err(error) => store_failed(self.shared, &error),
+            Ok(record) => {
+                let record = record?;
+                self.shared.metrics.count(Event::LeaseLost);
+                Some(match record.state {
+                    RecordState::Done { outcome, .. } => self.shared.replay(&outcome),
+                    RecordState::InFlight { .. } => self.shared.problem(Problem::InFlight),
+                    RecordState::Unknown { cause, .. } => self.shared.unknown(cause),
+                })
+            }
+            Err(error) => Some(store_failed(self.shared, &error)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Postgres, Row as _, Transaction};
+use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _, Transaction};
 
 use super::PostgresStore;
 use crate::row::{self, Row, fence_number};
@@ -43,7 +43,7 @@ impl Store for PostgresStore {
             match self.claim_once(request).await {
                 Ok(claim) => return claim,
                 // The holder's name makes it safe to ask again when an answer was lost.
-                Err(error) if tries < 3 && asks_again(&error) => {}
+                Err(error) if tries < 3 && asks_again(&error) => self.sweep().await,
                 Err(error) => return Err(StoreError::unavailable(error)),
             }
         }
@@ -265,12 +265,39 @@ impl PostgresStore {
 
     /// A transaction that does not wait for ever for a record's lock.
     async fn patient(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
-        self.pool
-            .begin_with(
-                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '5s'",
-            )
-            .await
-            .map_err(StoreError::unavailable)
+        self.begin_with(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '5s'",
+        )
+        .await
+    }
+
+    /// Begins. Nothing is done yet when that fails, so that it can be tried again.
+    pub(super) async fn begin_with(
+        &self,
+        statements: &str,
+    ) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.pool.begin_with(AssertSqlSafe(statements)).await {
+                Ok(transaction) => return Ok(transaction),
+                Err(error) if tries < 3 && asks_again(&error) => self.sweep().await,
+                Err(error) => return Err(StoreError::unavailable(error)),
+            }
+        }
+    }
+
+    /// Sorts out the idle connections that have died: after a restart of the server all have.
+    async fn sweep(&self) {
+        let mut idle = Vec::new();
+        for _ in 0..self.pool.num_idle() {
+            idle.extend(self.pool.try_acquire());
+        }
+        for mut connection in idle {
+            if connection.ping().await.is_err() {
+                let _ = connection.close().await;
+            }
+        }
     }
 }
 

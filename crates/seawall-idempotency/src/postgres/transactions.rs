@@ -1,6 +1,6 @@
 //! Effect, record and response in one commit.
 
-use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use sqlx::{Postgres, Transaction};
 
 use super::PostgresStore;
 use crate::row::fence_number;
@@ -30,24 +30,17 @@ impl TxStore for PostgresStore {
         &self,
         fence: Option<(RecordKey, Fence)>,
     ) -> Result<Transaction<'static, Postgres>, TransactionError> {
-        let begun = match fence {
-            None => {
-                self.pool
-                    .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-                    .await
-            }
-            Some((key, fence)) => {
-                // Hexadecimal digits and a number: nothing that could end the text early.
-                let statements = format!(
-                    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-                     SELECT seawall_idempotency_hold(decode('{key}', 'hex'), {}); \
-                     SAVEPOINT seawall_handler",
-                    fence_number(fence)
-                );
-                self.pool.begin_with(AssertSqlSafe(statements)).await
-            }
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+        let Some((key, fence)) = fence else {
+            return Ok(self.begin_with(begin).await?);
         };
-        Ok(begun.map_err(StoreError::unavailable)?)
+        // Hexadecimal digits and a number: nothing that could end the text early.
+        let statements = format!(
+            "{begin}; SELECT seawall_idempotency_hold(decode('{key}', 'hex'), {}); \
+             SAVEPOINT seawall_handler",
+            fence_number(fence)
+        );
+        Ok(self.begin_with(&statements).await?)
     }
 
     async fn undo(

@@ -265,16 +265,24 @@ impl<'a> Play<'a> {
                 self.received.insert(id, all);
             } else {
                 running.push((id, tasks));
-                // A step is over before the next one begins, unless that one's time comes first.
-                let next = self
-                    .next_time(&running.last().unwrap().0)
-                    .map(|at| started + at);
-                let deadline = next.unwrap_or(started + Duration::from_secs(60));
-                while running
-                    .iter()
-                    .any(|(_, tasks)| tasks.iter().any(|task| !task.is_finished()))
-                    && Instant::now() < deadline
-                {
+                // A step is over before the next one begins, however slow the machine is, unless
+                // its handler is meant to be running still.
+                let handler = &self.case["handler"];
+                let pause = handler["sleep_ms"].as_u64().unwrap_or(0);
+                let stalls = step["inject"]["kind"]
+                    .as_str()
+                    .is_some_and(|kind| kind.starts_with("stall"));
+                let over = at + Duration::from_millis(pause);
+                let id = &running.last().unwrap().0;
+                let overlaps = stalls || self.next_time(id).is_some_and(|next| over > next);
+                let deadline = Instant::now() + Duration::from_secs(30);
+                while !overlaps && Instant::now() < deadline {
+                    let open = |(_, tasks): &(String, Vec<tokio::task::JoinHandle<_>>)| {
+                        tasks.iter().any(|task| !task.is_finished())
+                    };
+                    if !running.iter().any(open) {
+                        break;
+                    }
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
