@@ -7,6 +7,7 @@
 //! failure the deadline lets nothing more happen. And there is never more than one attempt at a
 //! time: a policy's hedges are not sent.
 
+use std::cell::OnceCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use seawall_engine::{Action, Call, Guard, KeyGuards, Outcome, Policy, Report, Re
 pub use crate::retry::Attempt;
 
 use crate::classify::{ByMark, Classify, EveryError, Fault, When, settled};
-use crate::{Error, clock, nesting};
+use crate::{Error, Recovered, clock, nesting};
 
 /// Runs `operation` after `policy`, sleeping on this thread between attempts.
 ///
@@ -67,7 +68,7 @@ pub fn retry_marked<T, E>(
     policy: &Policy,
     mut operation: impl FnMut() -> Result<T, Fault<E>>,
 ) -> Retry<'_, impl FnMut(Attempt) -> Result<T, Fault<E>>, ByMark> {
-    retry_with(policy, move |_| operation()).judged_by(ByMark)
+    retry_with(policy, move |_| operation()).classify_by(ByMark)
 }
 
 /// Cancels blocking calls from another thread: a wait ends at once, an attempt that runs is the
@@ -85,7 +86,7 @@ impl CancelToken {
 
     /// Cancels every call that was given this token, now and later.
     pub fn cancel(&self) {
-        self.bell.change(|state| state.cancelled = true);
+        self.bell.ring(|state| state.cancelled = true);
     }
 
     /// True once it was cancelled.
@@ -113,7 +114,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
     where
         Op: FnMut(Attempt) -> Result<T, E>,
     {
-        self.judged_by(When(may_pass))
+        self.classify_by(When(may_pass))
     }
 
     /// Judges the whole result: an `Ok` that means failure, a failure that the server cannot have
@@ -122,7 +123,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
     where
         Op: FnMut(Attempt) -> Result<T, E>,
     {
-        self.judged_by(judge)
+        self.classify_by(judge)
     }
 
     /// Uses these guards instead of the policy's own.
@@ -172,10 +173,9 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         Op: FnMut(Attempt) -> Result<T, E>,
         C: Classify<T, E>,
     {
-        let own = CancelToken::new();
-        let bell = &self.cancel.unwrap_or(&own).bell;
+        let own = OnceCell::new();
         let policy = self.policy;
-        let mut now = clock::quick();
+        let mut now = clock::real_now();
         let guards = self.guards.unwrap_or_else(|| policy.guards(now));
         let request = Request {
             nested: self.request.nested || nesting::inside(),
@@ -188,22 +188,17 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         };
         let mut last = None;
         loop {
-            if bell.lock().cancelled {
+            if self.cancel.is_some_and(CancelToken::is_cancelled) {
                 running.call.cancelled(guards, now);
             }
             match running.call.poll(policy, guards, now) {
                 Action::Start(start) => {
-                    let time_left = (!start.timeout_at.is_never()).then(|| start.timeout_at - now);
-                    let attempt = Attempt {
-                        number: start.number,
-                        kind: start.kind,
-                        time_left,
-                    };
+                    let attempt = Attempt::new(&start, now);
                     let result = {
                         let _inside = nesting::enter();
                         (self.operation)(attempt)
                     };
-                    now = clock::quick();
+                    now = clock::real_now();
                     let settled = settled(&self.classifier, &result);
                     last = Some(result);
                     running
@@ -212,29 +207,59 @@ impl<'a, Op, C> Retry<'a, Op, C> {
                 }
                 Action::Abandon { .. } => {}
                 Action::Wait(wait) => {
-                    let waker = Waker::from(Arc::clone(bell));
-                    if wait.ticket != 0 && guards.poll_ticket(wait.ticket, &waker) {
+                    let bell = &self
+                        .cancel
+                        .unwrap_or_else(|| own.get_or_init(CancelToken::new))
+                        .bell;
+                    let rung = bell.rung_so_far();
+                    if wait.ticket != 0
+                        && guards.poll_ticket(wait.ticket, &Waker::from(Arc::clone(bell)))
+                    {
                         running.call.admitted();
                     } else {
-                        bell.wait(wait.until - now);
+                        bell.wait(rung, wait.until - now);
                     }
-                    now = clock::quick();
+                    now = clock::real_now();
                 }
                 Action::Finish(finish) => {
-                    let report = running.call.report().clone();
-                    return match last.filter(|_| finish.result.is_some()) {
-                        Some(Ok(value)) => Ok((value, report)),
-                        last => {
-                            let source = last.and_then(Result::err).map(C::into_error);
-                            Err(Error::new(finish, report, source))
-                        }
-                    };
+                    let last = last.map(|last| last.map_err(C::into_error));
+                    let mut report = || running.call.take_report();
+                    let value = Error::conclude(finish, last, &mut report)?;
+                    return Ok((value, report()));
                 }
             }
         }
     }
 
-    fn judged_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
+    /// Runs it; the value, or else the one that `fallback` makes of the error: last, outside
+    /// everything, and told apart from the call's own ([`Recovered`]).
+    ///
+    /// # Errors
+    ///
+    /// When the call was cancelled: the caller wished for no value.
+    ///
+    /// ```
+    /// # use seawall::{Policy, blocking};
+    /// # let policy = Policy::default();
+    /// let name = blocking::retry(&policy, || Err::<String, _>("gone"))
+    ///     .when(|_| false)
+    ///     .fallback(|error| format!("unknown ({})", error.report().attempts_sent()))?;
+    /// assert!(name.is_fallback());
+    /// # Ok::<(), seawall::Error<&str>>(())
+    /// ```
+    pub fn fallback<T, E>(
+        self,
+        fallback: impl FnOnce(&Error<C::Error>) -> T,
+    ) -> Result<Recovered<T, C::Error>, Error<C::Error>>
+    where
+        Op: FnMut(Attempt) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        Recovered::or_else(self.run(), fallback)
+    }
+
+    /// Judges by a [`Classify`] of its own kind.
+    pub fn classify_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
         Retry {
             policy: self.policy,
             guards: self.guards,
@@ -255,11 +280,11 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.call.dropped(self.guards, clock::quick());
+        self.call.dropped(self.guards, clock::real_now());
     }
 }
 
-/// What wakes a waiting thread: a cancellation, or the bulkhead's turn.
+/// What wakes waiting threads: a cancellation, or the bulkhead's turn.
 #[derive(Debug, Default)]
 struct Bell {
     state: Mutex<BellState>,
@@ -269,7 +294,8 @@ struct Bell {
 #[derive(Debug, Default)]
 struct BellState {
     cancelled: bool,
-    woken: bool,
+    /// How often it rang. Several calls may listen to one bell, and each has to hear every ring.
+    times: u64,
 }
 
 impl Bell {
@@ -277,29 +303,34 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut BellState)) {
-        change(&mut self.lock());
+    fn ring(&self, change: impl FnOnce(&mut BellState)) {
+        {
+            let mut state = self.lock();
+            change(&mut state);
+            state.times += 1;
+        }
         self.rung.notify_all();
     }
 
-    /// Waits until it rings, `at_most` so long.
-    fn wait(&self, at_most: Duration) {
-        let mut state = self.lock();
-        if !state.cancelled && !state.woken {
-            // A wait beyond a year is cut, and asked for again.
-            let at_most = at_most.min(Duration::from_secs(86_400 * 365));
-            state = self
-                .rung
-                .wait_timeout(state, at_most)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+    fn rung_so_far(&self) -> u64 {
+        self.lock().times
+    }
+
+    /// Waits until it has rung since it had rung `before` times, or was cancelled; `at_most` so
+    /// long.
+    fn wait(&self, before: u64, at_most: Duration) {
+        let state = self.lock();
+        if state.cancelled || state.times != before {
+            return;
         }
-        state.woken = false;
+        // A wait beyond a year is cut, and asked for again.
+        let at_most = at_most.min(Duration::from_secs(86_400 * 365));
+        drop(self.rung.wait_timeout(state, at_most));
     }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.change(|state| state.woken = true);
+        self.ring(|_| {});
     }
 }

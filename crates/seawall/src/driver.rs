@@ -14,7 +14,7 @@ use seawall_engine::{
 };
 use tokio::time::{Instant, Sleep};
 
-use crate::clock;
+use crate::clock::{self, Anchor};
 use crate::nesting;
 
 /// The attempts of one call, whatever they are.
@@ -41,7 +41,18 @@ pub(crate) trait Work {
     fn is_replayable(&self) -> bool {
         true
     }
+
+    /// True when the caller of [`Driver::poll`] makes the attempt that was just begun: the driver
+    /// then comes back to it, pending, without having asked to be woken.
+    fn is_made_outside(&self) -> bool {
+        false
+    }
 }
+
+/// So many attempts that end at once may follow each other before the other tasks of the thread
+/// have their turn: a failure that takes no time, after which nothing is waited for, must not keep
+/// the caller from giving the call up.
+const ATTEMPTS_IN_A_ROW: u32 = 16;
 
 pin_project! {
     /// A call on its way: the engine's half of it.
@@ -52,8 +63,11 @@ pin_project! {
         request: Request,
         call: Option<Call>,
         draining: bool,
-        // Set once an attempt was pending: from then on the runtime's clock is asked.
-        waited: bool,
+        over: bool,
+        // Attempts begun since the call last was pending.
+        in_a_row: u32,
+        // Set once something was pending: from then on the runtime's clock is asked.
+        anchor: Option<Anchor>,
         sleep_until: Time,
         #[pin]
         sleep: Option<Sleep>,
@@ -62,8 +76,11 @@ pin_project! {
     impl PinnedDrop for Driver<'_> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
+            if *this.over {
+                return;
+            }
             if let Some(call) = this.call.as_mut() {
-                let now = clock::quick();
+                let now = time(this.anchor);
                 call.dropped(&**this.guards.get_or_insert_with(|| this.policy.guards(now)), now);
             }
         }
@@ -86,7 +103,9 @@ impl<'a> Driver<'a> {
             request,
             call: None,
             draining: false,
-            waited: false,
+            over: false,
+            in_a_row: 0,
+            anchor: None,
             sleep_until: Time::ZERO,
             sleep: None,
         }
@@ -101,50 +120,63 @@ impl<'a> Driver<'a> {
     ) -> Poll<Finish> {
         let mut this = self.project();
         let policy = *this.policy;
-        let mut now = if *this.waited {
-            clock::of_runtime()
-        } else {
-            clock::quick()
+        let mut now = match this.call {
+            // Not read before it is needed: an attempt that has ended needs it later.
+            Some(_) => None,
+            None => {
+                let now = clock::quick();
+                let request = Request {
+                    nested: this.request.nested || nesting::inside(),
+                    ..*this.request
+                };
+                let seed = this.seed.unwrap_or_else(|| fastrand::u64(..));
+                *this.call = Some(Call::new(policy, request, seed, now));
+                this.guards.get_or_insert_with(|| policy.guards(now));
+                Some(now)
+            }
         };
-        let guards = *this.guards.get_or_insert_with(|| policy.guards(now));
-        let call = this.call.get_or_insert_with(|| {
-            let request = Request {
-                nested: this.request.nested || nesting::inside(),
-                ..*this.request
-            };
-            Call::new(
-                policy,
-                request,
-                this.seed.unwrap_or_else(|| fastrand::u64(..)),
-                now,
-            )
-        });
+        let (Some(call), Some(guards)) = (this.call.as_mut(), *this.guards) else {
+            return Poll::Pending;
+        };
         loop {
             while let Poll::Ready((number, settled)) = {
                 let _inside = nesting::enter();
                 work.as_mut().poll_ended(context)
             } {
-                now = if *this.waited {
-                    clock::of_runtime()
-                } else {
-                    clock::quick()
-                };
-                call.ended(policy, guards, now, number, settled);
+                let ended = time(this.anchor);
+                call.ended(policy, guards, ended, number, settled);
+                now = Some(ended);
             }
+            let at = *now.get_or_insert_with(|| time(this.anchor));
             if let Some(number) = work.as_mut().progressed() {
-                call.progressed(policy, now, number);
+                call.progressed(policy, at, number);
             }
             if *this.draining && work.as_mut().poll_drained(context).is_ready() {
                 *this.draining = false;
                 call.drained();
             }
-            match call.poll(policy, guards, now) {
+            if *this.in_a_row > ATTEMPTS_IN_A_ROW {
+                *this.in_a_row = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match call.poll(policy, guards, at) {
                 Action::Start(start) => {
                     *this.draining = false;
-                    work.as_mut().start(start, now);
+                    *this.in_a_row += 1;
+                    {
+                        let _inside = nesting::enter();
+                        work.as_mut().start(start, at);
+                    }
+                    if work.is_made_outside() {
+                        return Poll::Pending;
+                    }
                 }
                 Action::Abandon { number, why } => work.as_mut().abandon(number, why),
-                Action::Finish(finish) => return Poll::Ready(finish),
+                Action::Finish(finish) => {
+                    *this.over = true;
+                    return Poll::Ready(finish);
+                }
                 Action::Wait(wait) => {
                     if wait.ticket != 0 && guards.poll_ticket(wait.ticket, context.waker()) {
                         call.admitted();
@@ -157,23 +189,29 @@ impl<'a> Driver<'a> {
                         }
                     }
                     call.replayable(work.is_replayable());
-                    if !*this.waited {
-                        *this.waited = true;
-                        now = clock::of_runtime();
-                        if now >= wait.until {
-                            continue;
+                    let anchor = match this.anchor {
+                        Some(anchor) => anchor,
+                        None => {
+                            let anchor = this.anchor.insert(Anchor::new(at));
+                            now = Some(anchor.time());
+                            if anchor.time() >= wait.until {
+                                continue;
+                            }
+                            anchor
                         }
-                    }
+                    };
+                    let at = anchor.time();
                     if !sleeps(
                         this.sleep.as_mut(),
                         this.sleep_until,
                         wait.until,
-                        now,
+                        at,
                         context,
                     ) {
+                        *this.in_a_row = 0;
                         return Poll::Pending;
                     }
-                    now = clock::of_runtime();
+                    now = Some(anchor.now());
                 }
             }
         }
@@ -182,6 +220,15 @@ impl<'a> Driver<'a> {
     /// The call's history; empty before the first poll.
     pub(crate) fn take_report(self: Pin<&mut Self>) -> Option<Report> {
         self.project().call.take().map(Call::into_report)
+    }
+}
+
+/// The present moment of a call.
+#[inline]
+fn time(anchor: &mut Option<Anchor>) -> Time {
+    match anchor {
+        Some(anchor) => anchor.now(),
+        None => clock::quick(),
     }
 }
 

@@ -52,6 +52,7 @@ pub enum ErrorKind {
 }
 
 impl<E> Error<E> {
+    #[cold]
     pub(crate) fn new(finish: Finish, report: Report, source: Option<E>) -> Self {
         let kind = match finish.ending {
             Ending::Cancelled => ErrorKind::Cancelled,
@@ -71,6 +72,26 @@ impl<E> Error<E> {
             source,
             response: None,
         }))
+    }
+
+    /// What the caller gets at the end of a call: the last attempt's value, whatever the ending, or
+    /// an error with the last attempt's own in it (E1).
+    #[inline]
+    pub(crate) fn conclude<T>(
+        finish: Finish,
+        last: Option<Result<T, E>>,
+        report: impl FnOnce() -> Report,
+    ) -> Result<T, Self> {
+        match last {
+            Some(Ok(value)) if finish.result.is_some() => Ok(value),
+            // An attempt that ran out of time has no error of its own, and the error before it is
+            // not its.
+            last => Err(Self::new(
+                finish,
+                report(),
+                last.filter(|_| !finish.timed_out).and_then(Result::err),
+            )),
+        }
     }
 
     /// What kept the call from its answer.
@@ -101,6 +122,11 @@ impl<E> Error<E> {
     /// True when time ran out: the last attempt's own, or the call's.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::Timeout
+    }
+
+    /// True when the caller gave the call up.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.kind == ErrorKind::Cancelled
     }
 
     /// True when the circuit breaker ended the call, whether or not something was sent before.

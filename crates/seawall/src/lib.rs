@@ -14,6 +14,7 @@ mod error;
 mod nesting;
 #[cfg(feature = "reqwest")]
 mod reqwest;
+mod recovered;
 mod transport_error;
 
 pub use classify::{ByMark, Classify, EveryError, Fault, When};
@@ -22,6 +23,7 @@ pub use drive::Seen;
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "reqwest")]
 pub use reqwest::{Client, ClientBuilder, ReportExt, RequestBuilder};
-pub use retry::{retry, retry_marked, retry_with};
+pub use recovered::Recovered;
+pub use retry::{retry, retry_marked, retry_mut, retry_with};
 pub use seawall_engine::*;
 pub use transport_error::TransportError;

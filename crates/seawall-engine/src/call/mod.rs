@@ -217,6 +217,11 @@ impl Call {
         self.report
     }
 
+    /// The history, taken out of a call that is over.
+    pub fn take_report(&mut self) -> Report {
+        core::mem::take(&mut self.report)
+    }
+
     /// The moment after which the call's deadline lets nothing more happen.
     pub fn deadline(&self) -> Time {
         self.deadline

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use seawall_engine::{Finish, Report};
+use seawall_engine::Report;
 
 use super::{Attempt, Operations};
 use crate::Error;
@@ -15,10 +15,11 @@ pin_project! {
     /// The future of [`retry`](super::retry). Dropping it stops the call at once.
     #[must_use = "futures do nothing unless polled"]
     pub struct RetryFuture<'a, Op, Fut, C, T, E> {
-        #[pin]
-        driver: Driver<'a>,
+        // First, so that attempts in flight are gone when what they held is given back.
         #[pin]
         work: Operations<Op, Fut, C, T, E>,
+        #[pin]
+        driver: Driver<'a>,
     }
 }
 
@@ -31,25 +32,6 @@ where
     #[inline]
     pub(super) fn new(driver: Driver<'a>, work: Operations<Op, Fut, C, T, E>) -> Self {
         Self { driver, work }
-    }
-
-    #[inline]
-    fn poll_finish(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<(Finish, Option<Result<T, E>>)> {
-        let mut this = self.project();
-        match this.driver.as_mut().poll(this.work.as_mut(), context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(finish) => {
-                let last = if finish.result.is_some() {
-                    this.work.take_last()
-                } else {
-                    None
-                };
-                Poll::Ready((finish, last))
-            }
-        }
     }
 
     fn report(self: Pin<&mut Self>) -> Report {
@@ -67,12 +49,13 @@ where
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.as_mut().poll_finish(context) {
+        let mut this = self.as_mut().project();
+        match this.driver.as_mut().poll(this.work.as_mut(), context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready((_, Some(Ok(value)))) => Poll::Ready(Ok(value)),
-            Poll::Ready((finish, last)) => {
-                let source = last.and_then(Result::err).map(C::into_error);
-                Poll::Ready(Err(Error::new(finish, self.report(), source)))
+            Poll::Ready(finish) => {
+                let last = this.work.take_last();
+                let last = last.map(|last| last.map_err(C::into_error));
+                Poll::Ready(Error::conclude(finish, last, || self.report()))
             }
         }
     }

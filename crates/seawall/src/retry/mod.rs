@@ -1,17 +1,20 @@
 //! Any operation, tried again after a policy (async). [`blocking`](crate::blocking) is its twin.
 
 mod future;
+mod lent;
 mod work;
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
-use seawall_engine::{KeyGuards, Kind, Policy, Request};
+use seawall_engine::{KeyGuards, Kind, Policy, Request, Start, Time};
 
 pub use future::{Reported, ReportedFuture, RetryFuture};
+pub use lent::RetryMut;
 
 use crate::classify::{ByMark, Classify, EveryError, Fault, When};
 use crate::driver::Driver;
+use crate::{Error, Recovered};
 use work::Operations;
 
 /// Runs `operation` after `policy`: again when it fails, later each time, no more often than the
@@ -96,7 +99,37 @@ where
     Op: FnMut() -> Fut,
     Fut: Future<Output = Result<T, Fault<E>>>,
 {
-    retry_with(policy, move |_| operation()).judged_by(ByMark)
+    retry_with(policy, move |_| operation()).classify_by(ByMark)
+}
+
+/// As [`retry`], for an operation that borrows a context mutably: a connection, a buffer, a
+/// transaction. It gets it anew for each attempt, one attempt at a time: a policy's hedges are not
+/// sent.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use seawall::Policy;
+///
+/// let policy = Policy::default();
+/// let mut tried = Vec::new();
+/// let text = seawall::retry_mut(&policy, &mut tried, async |tried| {
+///     tried.push("once");
+///     Ok::<_, std::io::Error>("row")
+/// })
+/// .run()
+/// .await?;
+/// assert_eq!((text, tried.len()), ("row", 1));
+/// # Ok(()) }
+/// ```
+pub fn retry_mut<'a, X: ?Sized, Op, T, E>(
+    policy: &'a Policy,
+    context: &'a mut X,
+    operation: Op,
+) -> RetryMut<'a, X, Op, EveryError>
+where
+    Op: AsyncFnMut(&mut X) -> Result<T, E>,
+{
+    RetryMut::new(policy, context, operation)
 }
 
 /// Which attempt an operation is.
@@ -108,6 +141,17 @@ pub struct Attempt {
     pub kind: Kind,
     /// The time it has: `min(attempt_timeout, time left)`; `None` without a limit.
     pub time_left: Option<Duration>,
+}
+
+impl Attempt {
+    #[inline]
+    pub(crate) fn new(start: &Start, now: Time) -> Self {
+        Self {
+            number: start.number,
+            kind: start.kind,
+            time_left: (!start.timeout_at.is_never()).then(|| start.timeout_at - now),
+        }
+    }
 }
 
 /// An operation with its policy, ready to be awaited.
@@ -131,7 +175,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         Fut: Future<Output = Result<T, E>>,
         F: Fn(&E) -> bool,
     {
-        self.judged_by(When(may_pass))
+        self.classify_by(When(may_pass))
     }
 
     /// Judges the whole result: an `Ok` that means failure, a failure that the server cannot have
@@ -142,7 +186,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         Fut: Future<Output = Result<T, E>>,
         F: Fn(&Result<T, E>) -> seawall_engine::Outcome,
     {
-        self.judged_by(judge)
+        self.classify_by(judge)
     }
 
     /// Uses these guards (budget, breaker, cooldown, …) instead of the policy's own.
@@ -170,7 +214,60 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         Reported::new(self)
     }
 
-    fn judged_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
+    /// The value, or else the one that `fallback` makes of the error: last, outside everything, and
+    /// told apart from the call's own ([`Recovered`]).
+    ///
+    /// # Errors
+    ///
+    /// When the call was cancelled: the caller wished for no value.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), seawall::Error<&'static str>> {
+    /// # use seawall::{Policy, retry};
+    /// # let policy = Policy::default();
+    /// let name = retry(&policy, || async { Err::<String, _>("gone") })
+    ///     .when(|_| false)
+    ///     .fallback(|error| format!("unknown ({})", error.report().attempts_sent()))
+    ///     .await?;
+    /// assert_eq!(name.into_inner(), "unknown (1)");
+    /// # Ok(()) }
+    /// ```
+    pub async fn fallback<Fut, T, E>(
+        self,
+        fallback: impl FnOnce(&Error<C::Error>) -> T,
+    ) -> Result<Recovered<T, C::Error>, Error<C::Error>>
+    where
+        Op: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classify<T, E>,
+    {
+        Recovered::or_else(self.await, fallback)
+    }
+
+    /// As [`fallback`](Self::fallback), for one that takes its time, a cache's say. The policy
+    /// does not bound it.
+    ///
+    /// # Errors
+    ///
+    /// When the call was cancelled.
+    pub async fn fallback_async<Fut, T, E>(
+        self,
+        fallback: impl AsyncFnOnce(&Error<C::Error>) -> T,
+    ) -> Result<Recovered<T, C::Error>, Error<C::Error>>
+    where
+        Op: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Classify<T, E>,
+    {
+        match self.await {
+            Ok(value) => Ok(Recovered::Value(value)),
+            Err(error) if error.is_cancelled() => Err(error),
+            Err(error) => Ok(Recovered::Fallback(fallback(&error).await, error)),
+        }
+    }
+
+    /// Judges by a [`Classify`] of its own kind.
+    pub fn classify_by<D>(self, classifier: D) -> Retry<'a, Op, D> {
         Retry {
             policy: self.policy,
             guards: self.guards,
@@ -188,7 +285,7 @@ where
     Fut: Future<Output = Result<T, E>>,
     C: Classify<T, E>,
 {
-    type Output = Result<T, crate::Error<C::Error>>;
+    type Output = Result<T, Error<C::Error>>;
     type IntoFuture = RetryFuture<'a, Op, Fut, C, T, E>;
 
     #[inline]

@@ -51,12 +51,7 @@ where
     #[inline]
     fn start(self: Pin<&mut Self>, start: Start, now: Time) {
         let mut this = self.project();
-        let time_left = (!start.timeout_at.is_never()).then(|| start.timeout_at - now);
-        let attempt = (this.operation)(Attempt {
-            number: start.number,
-            kind: start.kind,
-            time_left,
-        });
+        let attempt = (this.operation)(Attempt::new(&start, now));
         if this.attempt.is_none() {
             *this.number = start.number;
             this.attempt.set(Some(attempt));

@@ -1,0 +1,255 @@
+use std::future::{Future, Pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use seawall_engine::{Abandoned, Finish, KeyGuards, Outcome, Policy, Report, Request, Settled};
+use seawall_engine::{Start, Time};
+
+use crate::classify::{Classify, EveryError, When, settled};
+use crate::driver::{Driver, Work};
+use crate::{Error, nesting};
+
+/// An operation that borrows its context mutably, with its policy, ready to be
+/// [`run`](Self::run); made by [`retry_mut`](super::retry_mut).
+#[derive(Debug)]
+#[must_use = "a call does nothing until it is run"]
+pub struct RetryMut<'a, X: ?Sized, Op, C> {
+    policy: &'a Policy,
+    guards: Option<&'a KeyGuards>,
+    seed: Option<u64>,
+    request: Request,
+    context: &'a mut X,
+    operation: Op,
+    classifier: C,
+}
+
+impl<'a, X: ?Sized, Op> RetryMut<'a, X, Op, EveryError> {
+    pub(super) fn new(policy: &'a Policy, context: &'a mut X, operation: Op) -> Self {
+        Self {
+            policy,
+            guards: None,
+            seed: None,
+            request: Request {
+                concurrent: false,
+                ..Request::default()
+            },
+            context,
+            operation,
+            classifier: EveryError,
+        }
+    }
+}
+
+impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
+    /// Only an error for which `may_pass` is true is worth another attempt; any other ends the
+    /// call with it.
+    pub fn when<T, E, F>(self, may_pass: F) -> RetryMut<'a, X, Op, When<F>>
+    where
+        Op: AsyncFnMut(&mut X) -> Result<T, E>,
+        F: Fn(&E) -> bool,
+    {
+        self.classify_by(When(may_pass))
+    }
+
+    /// Judges the whole result, as [`Retry::classify`](super::Retry::classify) does.
+    pub fn classify<T, E, F>(self, judge: F) -> RetryMut<'a, X, Op, F>
+    where
+        Op: AsyncFnMut(&mut X) -> Result<T, E>,
+        F: Fn(&Result<T, E>) -> Outcome,
+    {
+        self.classify_by(judge)
+    }
+
+    /// Judges by a [`Classify`] of its own kind: [`ByMark`](crate::ByMark) for an operation that
+    /// marks what is final.
+    pub fn classify_by<D>(self, classifier: D) -> RetryMut<'a, X, Op, D> {
+        RetryMut {
+            policy: self.policy,
+            guards: self.guards,
+            seed: self.seed,
+            request: self.request,
+            context: self.context,
+            operation: self.operation,
+            classifier,
+        }
+    }
+
+    /// Uses these guards (budget, breaker, cooldown, …) instead of the policy's own.
+    pub fn guards(mut self, guards: &'a KeyGuards) -> Self {
+        self.guards = Some(guards);
+        self
+    }
+
+    /// Whether doing the operation twice is as good as once (the default). With `false` only a
+    /// failure classified as [`Unprocessed`](seawall_engine::Phase::Unprocessed) is repeated (C3).
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.request.idempotent = idempotent;
+        self
+    }
+
+    /// Makes the call's random draws those of `seed`.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] with the operation's last error inside, or why it was not tried (again).
+    pub async fn run<T, E>(self) -> Result<T, Error<C::Error>>
+    where
+        Op: AsyncFnMut(&mut X) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        self.run_reported().await.map(|(value, _)| value)
+    }
+
+    /// Runs it, and gives the call's history with the value.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_reported<T, E>(self) -> Result<(T, Report), Error<C::Error>>
+    where
+        Op: AsyncFnMut(&mut X) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        let mut driver = pin!(Driver::new(
+            self.policy,
+            self.guards,
+            self.request,
+            self.seed
+        ));
+        let (finish, last) = drive(
+            driver.as_mut(),
+            self.context,
+            self.operation,
+            &self.classifier,
+        )
+        .await;
+        let last = last.map(|last| last.map_err(C::into_error));
+        let mut report = || driver.as_mut().take_report().unwrap_or_default();
+        let value = Error::conclude(finish, last, &mut report)?;
+        Ok((value, report()))
+    }
+}
+
+/// Lends the context to one attempt after the other, as the driver asks for them.
+async fn drive<X: ?Sized, Op, C, T, E>(
+    mut driver: Pin<&mut Driver<'_>>,
+    context: &mut X,
+    mut operation: Op,
+    classifier: &C,
+) -> (Finish, Option<Result<T, E>>)
+where
+    Op: AsyncFnMut(&mut X) -> Result<T, E>,
+    C: Classify<T, E>,
+{
+    let mut last = None;
+    let none = pin!(None::<Pending<Result<T, E>>>);
+    let mut next = turn(driver.as_mut(), none, 0, classifier, &mut last).await;
+    loop {
+        match next {
+            Turn::Over(finish) => return (finish, last),
+            Turn::Start(start) => {
+                let attempt = {
+                    let _inside = nesting::enter();
+                    operation(context)
+                };
+                let attempt = pin!(Some(attempt));
+                next = turn(
+                    driver.as_mut(),
+                    attempt,
+                    start.number,
+                    classifier,
+                    &mut last,
+                )
+                .await;
+            }
+        }
+    }
+}
+
+enum Turn {
+    Start(Start),
+    Over(Finish),
+}
+
+/// Drives the call with one attempt in its hands, until it wants the next.
+async fn turn<Fut, C, T, E>(
+    mut driver: Pin<&mut Driver<'_>>,
+    attempt: Pin<&mut Option<Fut>>,
+    number: u32,
+    classifier: &C,
+    last: &mut Option<Result<T, E>>,
+) -> Turn
+where
+    Fut: Future<Output = Result<T, E>>,
+    C: Classify<T, E>,
+{
+    let mut work = Lent {
+        attempt,
+        number,
+        classifier,
+        last,
+        next: None,
+    };
+    poll_fn(|context| {
+        let polled = driver.as_mut().poll(Pin::new(&mut work), context);
+        match (work.next, polled) {
+            (Some(start), _) => Poll::Ready(Turn::Start(start)),
+            (None, Poll::Ready(finish)) => Poll::Ready(Turn::Over(finish)),
+            (None, Poll::Pending) => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// One attempt, made by somebody else.
+struct Lent<'a, Fut, C, T, E> {
+    attempt: Pin<&'a mut Option<Fut>>,
+    number: u32,
+    classifier: &'a C,
+    last: &'a mut Option<Result<T, E>>,
+    /// The one that is wanted after it.
+    next: Option<Start>,
+}
+
+impl<Fut, C, T, E> Work for Lent<'_, Fut, C, T, E>
+where
+    Fut: Future<Output = Result<T, E>>,
+    C: Classify<T, E>,
+{
+    fn start(mut self: Pin<&mut Self>, start: Start, _: Time) {
+        self.next = Some(start);
+    }
+
+    fn abandon(mut self: Pin<&mut Self>, number: u32, _: Abandoned) {
+        if number == self.number {
+            self.attempt.set(None);
+        }
+    }
+
+    fn poll_ended(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u32, Settled)> {
+        let Some(attempt) = self.attempt.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(result) = attempt.poll(context) else {
+            return Poll::Pending;
+        };
+        self.attempt.set(None);
+        let settled = settled(self.classifier, &result);
+        *self.last = Some(result);
+        Poll::Ready((self.number, settled))
+    }
+
+    fn poll_drained(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn is_made_outside(&self) -> bool {
+        self.next.is_some()
+    }
+}
