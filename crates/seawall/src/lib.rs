@@ -12,18 +12,18 @@ mod drive;
 mod driver;
 mod error;
 mod nesting;
+mod recovered;
 #[cfg(feature = "reqwest")]
 mod reqwest;
-mod recovered;
 mod transport_error;
 
 pub use classify::{ByMark, Classify, EveryError, Fault, When};
 #[cfg(feature = "reqwest")]
 pub use drive::Seen;
 pub use error::{Error, ErrorKind};
+pub use recovered::Recovered;
 #[cfg(feature = "reqwest")]
 pub use reqwest::{Client, ClientBuilder, ReportExt, RequestBuilder};
-pub use recovered::Recovered;
 pub use retry::{retry, retry_marked, retry_mut, retry_with};
 pub use seawall_engine::*;
 pub use transport_error::TransportError;
