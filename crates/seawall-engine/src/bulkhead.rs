@@ -95,7 +95,7 @@ impl Bulkhead {
         let state = State {
             settings: *settings,
             running: 0,
-            next_number: 0,
+            last_number: 0,
             line: BTreeMap::new(),
         };
         let shared = Arc::new(Shared {
@@ -106,26 +106,16 @@ impl Bulkhead {
 
     /// Asks to run: now, or after those who wait already.
     pub fn enter(&self, now: Time) -> Entry {
-        let mut state = self.shared.lock();
-        // Where there is room nobody is in line: whoever leaves has let them in.
-        if state.running < state.settings.max_concurrent {
-            state.running += 1;
-            drop(state);
-            return Entry::Admitted(self.place());
+        match self.count_in() {
+            Counted::Admitted => Entry::Admitted(self.place()),
+            Counted::Queued(number) => Entry::Queued(Ticket {
+                shared: self.shared.clone(),
+                number,
+                since: now,
+                spent: false,
+            }),
+            Counted::Full => Entry::Full,
         }
-        if state.line.len() >= state.settings.max_queued as usize {
-            return Entry::Full;
-        }
-        let number = state.next_number;
-        state.next_number += 1;
-        state.line.insert(number, None);
-        drop(state);
-        Entry::Queued(Ticket {
-            shared: self.shared.clone(),
-            number,
-            since: now,
-            spent: false,
-        })
     }
 
     /// Changes the limits. More room is given to those in line at once; with less, those in flight
@@ -155,6 +145,39 @@ impl Bulkhead {
         u32::try_from(self.shared.lock().line.len()).unwrap_or(u32::MAX)
     }
 
+    /// As [`enter`](Self::enter), for a caller that keeps count by itself and gives back through
+    /// [`count_out`](Self::count_out) or [`step_out`](Self::step_out).
+    pub(crate) fn count_in(&self) -> Counted {
+        let mut state = self.shared.lock();
+        // Where there is room nobody is in line: whoever leaves has let them in.
+        if state.running < state.settings.max_concurrent {
+            state.running += 1;
+            return Counted::Admitted;
+        }
+        if state.line.len() >= state.settings.max_queued as usize {
+            return Counted::Full;
+        }
+        state.last_number += 1;
+        let number = state.last_number;
+        state.line.insert(number, None);
+        Counted::Queued(number)
+    }
+
+    /// One that was counted in leaves.
+    pub(crate) fn count_out(&self) {
+        self.shared.leave();
+    }
+
+    /// Ticket `number` is not used: steps out of the line, or leaves if its turn had come.
+    pub(crate) fn step_out(&self, number: u64) {
+        self.shared.step_out(number);
+    }
+
+    /// True once the turn of ticket `number` has come; else keeps `waker` for that moment.
+    pub(crate) fn is_admitted(&self, number: u64, waker: &Waker) -> bool {
+        self.shared.is_admitted(number, waker)
+    }
+
     fn place(&self) -> Place {
         Place {
             shared: self.shared.clone(),
@@ -176,16 +199,9 @@ impl Ticket {
         if self.spent {
             return None;
         }
-        // Cloned and dropped outside the lock: a waker's code is anybody's.
-        let fresh = waker.clone();
-        let mut state = self.shared.lock();
-        if let Some(kept) = state.line.get_mut(&self.number) {
-            let former = kept.replace(fresh);
-            drop(state);
-            drop(former);
+        if !self.shared.is_admitted(self.number, waker) {
             return None;
         }
-        drop(state);
         self.spent = true;
         Some(Place {
             shared: self.shared.clone(),
@@ -216,14 +232,19 @@ impl Drop for Place {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.spent {
-            return;
-        }
-        let stepped_out = self.shared.lock().line.remove(&self.number);
-        if stepped_out.is_none() {
-            self.shared.leave();
+        if !self.spent {
+            self.shared.step_out(self.number);
         }
     }
+}
+
+/// What became of a request to be counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Admitted,
+    /// With the ticket's number, never 0.
+    Queued(u64),
+    Full,
 }
 
 struct Shared {
@@ -233,7 +254,7 @@ struct Shared {
 struct State {
     settings: BulkheadSettings,
     running: u32,
-    next_number: u64,
+    last_number: u64,
     /// Those in line, by ticket number. A ticket that is not spent and not in here has had its
     /// turn: it is counted in `running`.
     line: BTreeMap<u64, Option<Waker>>,
@@ -244,10 +265,31 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_admitted(&self, number: u64, waker: &Waker) -> bool {
+        // Cloned and dropped outside the lock: a waker's code is anybody's.
+        let fresh = waker.clone();
+        let mut state = self.lock();
+        let Some(kept) = state.line.get_mut(&number) else {
+            return true;
+        };
+        let former = kept.replace(fresh);
+        drop(state);
+        drop(former);
+        false
+    }
+
+    fn step_out(&self, number: u64) {
+        // The lock is free again before the waker is dropped.
+        let stepped_out = self.lock().line.remove(&number);
+        if stepped_out.is_none() {
+            self.leave();
+        }
+    }
+
     fn leave(&self) {
         let woken = {
             let mut state = self.lock();
-            state.running -= 1;
+            state.running = state.running.saturating_sub(1);
             state.admit()
         };
         wake(woken);

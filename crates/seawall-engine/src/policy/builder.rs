@@ -4,7 +4,7 @@ use core::time::Duration;
 use super::{
     Announce, HedgeSettings, KeySettings, MaxAttempts, Policy, RetryAfter, Settings, Size, Statuses,
 };
-use crate::{Backoff, BudgetSettings, Invalid};
+use crate::{Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, Invalid, LimiterSettings};
 
 /// Builds a [`Policy`] from the defaults of P5; each method sets the field of its name.
 #[derive(Clone, Debug, Default)]
@@ -124,10 +124,31 @@ impl PolicyBuilder {
         self
     }
 
+    /// When to refuse calls to a server that fails; `None` for no breaker.
+    #[must_use]
+    pub fn breaker(mut self, breaker: impl Into<Option<BreakerSettings>>) -> Self {
+        self.settings.breaker = breaker.into();
+        self
+    }
+
     /// Attempts beside one that is slow; `None` for no hedging.
     #[must_use]
     pub fn hedge(mut self, hedge: impl Into<Option<HedgeSettings>>) -> Self {
         self.settings.hedge = hedge.into();
+        self
+    }
+
+    /// How many attempts may start per second; `None` for no limit.
+    #[must_use]
+    pub fn limiter(mut self, limiter: impl Into<Option<LimiterSettings>>) -> Self {
+        self.settings.limiter = limiter.into();
+        self
+    }
+
+    /// How many attempts may be in flight at once; `None` for no limit.
+    #[must_use]
+    pub fn bulkhead(mut self, bulkhead: impl Into<Option<BulkheadSettings>>) -> Self {
+        self.settings.bulkhead = bulkhead.into();
         self
     }
 

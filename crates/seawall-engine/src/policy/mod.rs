@@ -1,6 +1,7 @@
 //! What a call is to do: plain data, checked once (P1).
 
 mod builder;
+mod combinations;
 mod hedge;
 mod settings;
 mod size;
@@ -59,6 +60,17 @@ impl Policy {
     #[inline]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// True if both are clones of one policy.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// True if no other clone of it is left.
+    pub(crate) fn is_last_clone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 
     /// The guards that this policy and its clones share, made at the first use.
@@ -185,27 +197,7 @@ impl Settings {
                 }
             }
         }
-        self.hedge_fits()
-    }
-
-    /// A hedge that is always too late is a mistake.
-    fn hedge_fits(&self) -> Result<(), Invalid> {
-        let Some(delay) = self.hedge.as_ref().and_then(HedgeSettings::fixed_delay) else {
-            return Ok(());
-        };
-        for (field, limit) in [
-            ("attempt_timeout", self.attempt_timeout),
-            ("deadline", self.deadline),
-        ] {
-            if limit.is_some_and(|limit| delay >= limit) {
-                return Err(Invalid::new(
-                    "hedge.delay",
-                    duration::format(delay),
-                    format!("shorter than {field}: no hedge would ever be sent"),
-                ));
-            }
-        }
-        Ok(())
+        self.validate_guards()
     }
 
     /// What works but is probably not meant, one line each (P4).
@@ -247,6 +239,7 @@ impl Settings {
                 );
             }
         }
+        self.warn_of_guards(&mut warnings);
         warnings
     }
 }

@@ -8,7 +8,9 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{HedgeSettings, switch};
-use crate::{Backoff, BudgetSettings, Size, duration};
+use crate::{
+    Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, LimiterSettings, Size, duration,
+};
 
 /// Everything a [`Policy`](crate::Policy) says, as plain data (P1, P5): the same names here, in
 /// files, in the builder and on the command line.
@@ -44,9 +46,18 @@ pub struct Settings {
     /// What pays for retries and hedges.
     #[serde(with = "switch")]
     pub budget: Option<BudgetSettings>,
+    /// Refuses calls to a server that fails, until probes find it well again.
+    #[serde(with = "switch")]
+    pub breaker: Option<BreakerSettings>,
     /// Attempts beside one that is slow.
     #[serde(with = "switch")]
     pub hedge: Option<HedgeSettings>,
+    /// How many attempts may start per second.
+    #[serde(with = "switch")]
+    pub limiter: Option<LimiterSettings>,
+    /// How many attempts may be in flight at once.
+    #[serde(with = "switch")]
+    pub bulkhead: Option<BulkheadSettings>,
     /// Idempotency keys on requests.
     pub idempotency_key: KeySettings,
     /// Tell the server how long we wait and which attempt this is (D7).
@@ -68,7 +79,10 @@ impl Default for Settings {
             retry_after: RetryAfter::default(),
             classify: Statuses::default(),
             budget: Some(BudgetSettings::default()),
+            breaker: Some(BreakerSettings::default()),
             hedge: None,
+            limiter: None,
+            bulkhead: None,
             idempotency_key: KeySettings::default(),
             announce: None,
         }
