@@ -132,6 +132,17 @@ impl BudgetSettings {
         self
     }
 
+    /// The same, with the burst that `max_attempts` means where none is given: equal ones make
+    /// equal budgets.
+    pub(crate) fn filled(&self, max_attempts: Option<u32>) -> Self {
+        let mut filled = self.clone();
+        if let BudgetKind::Ratio { burst, initial, .. } = &mut filled.kind {
+            let burst = *burst.get_or_insert(burst_for(max_attempts));
+            initial.get_or_insert(burst);
+        }
+        filled
+    }
+
     /// Checks the numbers.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::{MaxAttempts, Settings};
-use crate::key_guards::HEDGE_AT_LEAST;
+use crate::guards::HEDGE_AT_LEAST;
 use crate::{Invalid, duration};
 
 impl Settings {
