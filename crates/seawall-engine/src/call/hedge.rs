@@ -62,7 +62,7 @@ impl Call {
         let Answer::Granted(cost) = guard.ask(Question::Budget(Failure::Slow), now) else {
             return None;
         };
-        let Some(permit) = self.ask_at_once(guard, now) else {
+        let Some(permit) = self.ask_at_once(policy, guard, now) else {
             guard.tell(
                 Notice::TokenBack {
                     cost,
@@ -84,8 +84,8 @@ impl Call {
     }
 
     /// The breaker's permit when all guards let an attempt through without any wait.
-    fn ask_at_once<G: Guard>(&self, guard: &G, now: Time) -> Option<u64> {
-        if let Answer::Refused(_) = guard.ask(Question::Throttle(self.throttle_draw()), now) {
+    fn ask_at_once<G: Guard>(&self, policy: &Policy, guard: &G, now: Time) -> Option<u64> {
+        if self.is_throttled(policy, guard, now) {
             return None;
         }
         if let Answer::Refused(_) = guard.ask(Question::Look, now) {

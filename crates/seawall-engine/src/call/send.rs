@@ -185,7 +185,7 @@ impl Call {
             pending.calm_at = now;
         }
         if pending.stage == Stage::Look {
-            if let Answer::Refused(_) = guard.ask(Question::Throttle(self.throttle_draw()), now) {
+            if self.is_throttled(policy, guard, now) {
                 return Err(Ending::ThrottledLocally);
             }
             if let Answer::Refused(until) = guard.ask(Question::Look, now) {
@@ -220,6 +220,16 @@ impl Call {
             Answer::Granted(permit) => Ok(Some(permit)),
             _ => Ok(Some(0)),
         }
+    }
+
+    /// Whether the throttle turns the attempt down. A policy without one saves the draw.
+    #[inline]
+    pub(super) fn is_throttled<G: Guard>(&self, policy: &Policy, guard: &G, now: Time) -> bool {
+        policy.throttle.is_some()
+            && matches!(
+                guard.ask(Question::Throttle(self.throttle_draw()), now),
+                Answer::Refused(_)
+            )
     }
 
     #[inline]

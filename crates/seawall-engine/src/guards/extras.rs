@@ -7,11 +7,12 @@ use super::latencies::Latencies;
 use super::parts::Parts;
 use super::turns::Turns;
 use crate::bulkhead::Counted;
-use crate::{Answer, Bulkhead, Limiter, Outcome, Time};
+use crate::{Answer, Bulkhead, Limiter, Outcome, Throttle, Time};
 
 /// The guards that are off by default.
 #[derive(Debug)]
 pub(super) struct Extras {
+    pub(super) throttle: Option<Arc<Throttle>>,
     pub(super) turns: Option<Arc<Turns>>,
     pub(super) bulkhead: Option<Arc<Bulkhead>>,
     pub(super) latencies: Option<Latencies>,
@@ -21,6 +22,11 @@ impl Extras {
     /// Shared with nobody. `None` where there are none.
     pub(super) fn new(parts: &Parts) -> Option<Box<Self>> {
         Self {
+            throttle: parts
+                .throttle
+                .as_ref()
+                .and_then(|settings| Throttle::new(settings).ok())
+                .map(Arc::new),
             turns: parts.limiter.as_ref().and_then(Turns::new).map(Arc::new),
             bulkhead: parts
                 .bulkhead
@@ -35,7 +41,10 @@ impl Extras {
 
     /// `None` where there is nothing to box.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let any = self.turns.is_some() || self.bulkhead.is_some() || self.latencies.is_some();
+        let any = self.throttle.is_some()
+            || self.turns.is_some()
+            || self.bulkhead.is_some()
+            || self.latencies.is_some();
         any.then(|| Box::new(self))
     }
 
@@ -45,6 +54,14 @@ impl Extras {
 
     pub(super) fn bulkhead(&self) -> Option<&Bulkhead> {
         self.bulkhead.as_deref()
+    }
+
+    pub(super) fn let_through(&self, draw: u64, now: Time) -> Answer {
+        match &self.throttle {
+            // What it refuses is a matter of chance, not of a moment.
+            Some(throttle) if !throttle.ask(now, draw) => Answer::Refused(now),
+            _ => Answer::Free,
+        }
     }
 
     pub(super) fn turn(&self, now: Time, latest: Time) -> Answer {
@@ -97,6 +114,15 @@ impl Extras {
     /// An attempt ended: it held a place in the bulkhead.
     pub(super) fn settled(&self, outcome: Outcome, answered: bool, took: Duration, now: Time) {
         self.leave();
+        if let Some(throttle) = &self.throttle {
+            match outcome {
+                Outcome::Success => throttle.accepted(now),
+                Outcome::Permanent if answered => throttle.accepted(now),
+                Outcome::Transient(_) | Outcome::Throttled(_) => throttle.failed(now),
+                // Neither says whether the server takes what it is asked.
+                Outcome::Permanent | Outcome::Cancelled => {}
+            }
+        }
         if let Some(latencies) = &self.latencies {
             latencies.settled(outcome, answered, took, now);
         }

@@ -107,7 +107,10 @@ impl Guard for KeyGuards {
                 None => Answer::Refused(Time::NEVER),
                 Some(extras) => extras.hedge_delay(now),
             },
-            Question::Throttle(_) => Answer::Free,
+            Question::Throttle(draw) => match &self.extras {
+                None => Answer::Free,
+                Some(extras) => extras.let_through(draw, now),
+            },
         }
     }
 

@@ -31,7 +31,7 @@ use parts::Parts;
 use site::Site;
 use turns::Turns;
 
-use crate::{Budget, Bulkhead, Draws, KeyScope, Policy, Registry, Time, Transition};
+use crate::{Budget, Bulkhead, Draws, KeyScope, Policy, Registry, Throttle, Time, Transition};
 
 /// The state that calls share: breakers, budgets, cooldowns, limiters, bulkheads and latencies, by
 /// key. A clone is another handle to the same state: clients built on one handle share it.
@@ -253,6 +253,10 @@ impl Inner {
 /// What is off by default, kept by origin.
 fn extras(parts: &Parts, site: &Site) -> Option<Box<Extras>> {
     Extras {
+        throttle: parts.throttle.as_ref().and_then(|settings| {
+            let throttles = &site.throttles;
+            throttles.of(settings, || Throttle::new(settings).ok())
+        }),
         turns: parts
             .limiter
             .as_ref()

@@ -1,5 +1,8 @@
 use crate::policy::HedgeDelay;
-use crate::{BreakerSettings, BudgetSettings, BulkheadSettings, KeyScope, LimiterSettings, Policy};
+use crate::{
+    BreakerSettings, BudgetSettings, BulkheadSettings, KeyScope, LimiterSettings, Policy,
+    ThrottleSettings,
+};
 
 /// What of a policy decides its guards, with everything that follows from other fields filled in:
 /// policies for which this is equal share all state.
@@ -7,6 +10,7 @@ use crate::{BreakerSettings, BudgetSettings, BulkheadSettings, KeyScope, Limiter
 pub(super) struct Parts {
     pub(super) breaker: Option<BreakerSettings>,
     pub(super) budget: Option<BudgetSettings>,
+    pub(super) throttle: Option<ThrottleSettings>,
     pub(super) limiter: Option<LimiterSettings>,
     pub(super) bulkhead: Option<BulkheadSettings>,
     /// The quantile to hedge at, and the samples it takes.
@@ -25,6 +29,7 @@ impl Parts {
         Self {
             breaker,
             budget: policy.budget.as_ref().map(|budget| budget.filled(attempts)),
+            throttle: policy.throttle.clone(),
             limiter: policy.limiter,
             bulkhead: policy.bulkhead,
             quantile: policy.hedge.as_ref().and_then(|hedge| match hedge.delay {

@@ -7,7 +7,7 @@ use super::{BreakerView, BudgetView, KeyBreaker, KeyView};
 use crate::registry::Keyed;
 use crate::{
     BreakerSettings, Budget, BudgetSettings, Bulkhead, BulkheadSettings, KeyScope,
-    LatencyHistogram, LimiterSettings, Time,
+    LatencyHistogram, LimiterSettings, Throttle, ThrottleSettings, Time,
 };
 
 /// All state that is kept by one key: an origin, a host, or everything.
@@ -19,6 +19,7 @@ pub(super) struct Site {
     pub(super) scope: KeyScope,
     pub(super) breakers: Kept<BreakerSettings, KeyBreaker>,
     pub(super) budgets: Kept<BudgetSettings, Budget>,
+    pub(super) throttles: Kept<ThrottleSettings, Throttle>,
     pub(super) limiters: Kept<LimiterSettings, Turns>,
     pub(super) bulkheads: Kept<BulkheadSettings, Bulkhead>,
     pub(super) latencies: OnceLock<Arc<LatencyHistogram>>,
@@ -37,6 +38,7 @@ impl Site {
             scope,
             breakers: Kept::default(),
             budgets: Kept::default(),
+            throttles: Kept::default(),
             limiters: Kept::default(),
             bulkheads: Kept::default(),
             latencies: OnceLock::new(),
@@ -46,6 +48,7 @@ impl Site {
     pub(super) fn is_empty(&self) -> bool {
         self.breakers.all().is_empty()
             && self.budgets.all().is_empty()
+            && self.throttles.all().is_empty()
             && self.limiters.all().is_empty()
             && self.bulkheads.all().is_empty()
     }

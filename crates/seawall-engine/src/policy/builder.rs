@@ -4,7 +4,10 @@ use core::time::Duration;
 use super::{
     Announce, HedgeSettings, KeySettings, MaxAttempts, Policy, RetryAfter, Settings, Size, Statuses,
 };
-use crate::{Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, Invalid, LimiterSettings};
+use crate::{
+    Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, Invalid, LimiterSettings,
+    ThrottleSettings,
+};
 
 /// Builds a [`Policy`] from the defaults of P5; each method sets the field of its name.
 #[derive(Clone, Debug, Default)]
@@ -135,6 +138,13 @@ impl PolicyBuilder {
     #[must_use]
     pub fn hedge(mut self, hedge: impl Into<Option<HedgeSettings>>) -> Self {
         self.settings.hedge = hedge.into();
+        self
+    }
+
+    /// When to refuse a share of the attempts; `None` for no throttle.
+    #[must_use]
+    pub fn throttle(mut self, throttle: impl Into<Option<ThrottleSettings>>) -> Self {
+        self.settings.throttle = throttle.into();
         self
     }
 

@@ -14,6 +14,9 @@ impl Settings {
         if let Some(breaker) = &self.breaker {
             breaker.validate().map_err(|e| e.within("breaker"))?;
         }
+        if let Some(throttle) = &self.throttle {
+            throttle.validate().map_err(|e| e.within("throttle"))?;
+        }
         if let Some(limiter) = &self.limiter {
             limiter.validate().map_err(|e| e.within("limiter"))?;
         }

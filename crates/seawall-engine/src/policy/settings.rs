@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{HedgeSettings, switch};
 use crate::{
-    Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, LimiterSettings, Size, duration,
+    Backoff, BreakerSettings, BudgetSettings, BulkheadSettings, LimiterSettings, Size,
+    ThrottleSettings, duration,
 };
 
 /// Everything a [`Policy`](crate::Policy) says, as plain data (P1, P5): the same names here, in
@@ -52,6 +53,9 @@ pub struct Settings {
     /// Attempts beside one that is slow.
     #[serde(with = "switch")]
     pub hedge: Option<HedgeSettings>,
+    /// Refuses a share of the attempts, the larger the more of them the server turns down.
+    #[serde(with = "switch")]
+    pub throttle: Option<ThrottleSettings>,
     /// How many attempts may start per second.
     #[serde(with = "switch")]
     pub limiter: Option<LimiterSettings>,
@@ -81,6 +85,7 @@ impl Default for Settings {
             budget: Some(BudgetSettings::default()),
             breaker: Some(BreakerSettings::default()),
             hedge: None,
+            throttle: None,
             limiter: None,
             bulkhead: None,
             idempotency_key: KeySettings::default(),
