@@ -1,6 +1,8 @@
 //! The extractors of axum.
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use std::convert::Infallible;
+
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 
@@ -40,6 +42,14 @@ impl<S: Send + Sync> FromRequestParts<S> for IdemKey {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Response> {
         let key = parts.extensions.get::<Self>().copied();
         key.ok_or_else(|| Occurrence::from(Problem::KeyMissing).into_axum())
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for IdemKey {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Option<Self>, Infallible> {
+        Ok(parts.extensions.get::<Self>().copied())
     }
 }
 

@@ -35,11 +35,13 @@ mod key;
 mod layer;
 mod memory;
 mod metrics;
+mod operator;
 mod outcome;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;
 mod problem;
+mod reaper;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
@@ -66,11 +68,13 @@ pub use key::{IDEMPOTENCY_KEY, KeyError, KeyRules, Syntax};
 pub use layer::{IdempotencyLayer, Idempotent};
 pub use memory::{Memory, MemoryStore, MemoryTransaction};
 pub use metrics::{Event, Metrics};
+pub use operator::Operator;
 pub use outcome::{Omission, StoredBody, StoredOutcome};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use probe::{Point, Probe};
 pub use problem::Problem;
+pub use reaper::reap;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use replay::{IDEMPOTENCY_GUARANTEE, IDEMPOTENT_REPLAYED};

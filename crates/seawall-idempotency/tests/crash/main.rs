@@ -1,0 +1,193 @@
+//! The example `orders`, killed with SIGKILL at every step, and its Postgres stopped hard: one
+//! effect for each key, counted in the business table.
+//!
+//! `SEAWALL_CRASH_ROUNDS` says how often each step is played (5), `SEAWALL_CRASH_STOPS` how often
+//! Postgres is stopped (2). The tests print their rows of the crash matrix.
+
+#[expect(dead_code, reason = "the clients here do not hang up")]
+#[path = "../cases/client.rs"]
+mod client;
+mod orders;
+
+use std::time::Duration;
+
+use client::{Received, Sent, send};
+use orders::{Orders, Place, environment, post};
+
+const STEPS: [&str; 5] = [
+    "before-claim",
+    "after-claim",
+    "after-effect",
+    "before-commit",
+    "after-commit",
+];
+
+#[test]
+fn x1_sqlite_killed_at_every_step_has_one_effect_for_each_key() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::Sqlite(directory.path().join("orders.db"));
+        let counts = matrix(&place).await;
+        assert!(counts.iter().all(Count::is_exact), "{counts:#?}");
+    });
+}
+
+#[test]
+fn x1_postgres_killed_at_every_step_has_one_effect_for_each_key() {
+    run(async {
+        let _shared = orders::postgres_lock(false);
+        let place = Place::postgres().await;
+        let counts = matrix(&place).await;
+        assert!(counts.iter().all(Count::is_exact), "{counts:#?}");
+    });
+}
+
+/// Redis holds no transaction of the effect: two steps make a duplicate there, and are counted.
+#[test]
+fn x4_redis_killed_between_effect_and_record_makes_the_documented_duplicate() {
+    run(async {
+        let place = Place::redis().await;
+        for count in matrix(&place).await {
+            match count.step {
+                "after-effect" | "before-commit" => {
+                    assert_eq!(count.rows, 2 * count.keys, "{count:?}");
+                }
+                _ => assert!(count.is_exact(), "{count:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
+    run(async {
+        let _alone = orders::postgres_lock(true);
+        let stops = rounds("SEAWALL_CRASH_STOPS", 2);
+        let place = Place::postgres().await;
+        let orders = Orders::start(&place).await;
+        let mut keys = 0;
+        for stop in 0..stops {
+            let clients: Vec<_> = (0..8)
+                .map(|client| {
+                    let address = orders.address;
+                    tokio::spawn(async move {
+                        for number in 0..10 {
+                            let key = format!("stop-{stop}-{client}-{number}");
+                            settle(address, &key).await;
+                        }
+                    })
+                })
+                .collect();
+            tokio::time::sleep(Duration::from_millis(40 + 7 * (stop % 20))).await;
+            let ctl = environment("SEAWALL_TEST_POSTGRES_CTL");
+            for arguments in [&["stop", "-m", "immediate"][..], &["start"]] {
+                let status = tokio::process::Command::new(&ctl)
+                    .args(arguments)
+                    .status()
+                    .await;
+                assert!(status.unwrap().success(), "{arguments:?}");
+            }
+            for client in clients {
+                client.await.unwrap();
+            }
+            keys += 80;
+        }
+        let rows = orders.rows().await;
+        println!(
+            "| postgres | stopped hard under load | {stops} stops, {keys} | {} |",
+            rows.len()
+        );
+        assert_eq!(rows.len(), keys);
+    });
+}
+
+/// What came of one step.
+#[derive(Debug)]
+struct Count {
+    step: &'static str,
+    keys: usize,
+    rows: usize,
+    /// Keys whose last answer was not the row that is in the table.
+    wrong: usize,
+}
+
+impl Count {
+    fn is_exact(&self) -> bool {
+        self.rows == self.keys && self.wrong == 0
+    }
+}
+
+/// Plays every step so many times, with a fresh process for each.
+async fn matrix(place: &Place) -> Vec<Count> {
+    let rounds = rounds("SEAWALL_CRASH_ROUNDS", 5);
+    let mut counts = Vec::new();
+    let mut before = 0;
+    let mut orders = Orders::start(place).await;
+    for step in STEPS {
+        let mut answers = Vec::new();
+        for round in 0..rounds {
+            let key = format!("{step}-{round}");
+            let chaos = format!("exit-{step}");
+            let killed = post(orders.address, &key, Some(&chaos)).await;
+            assert!(killed.is_none(), "{step}: an answer came: {killed:?}");
+            orders.wait_for_death().await;
+            orders = Orders::start(place).await;
+            let first = settle(orders.address, &key).await;
+            let again = settle(orders.address, &key).await;
+            assert!(again.replayed(), "{step}: the second answer is a replay");
+            assert_eq!(first.body, again.body, "{step}: the answers are the same");
+            answers.push(first.json());
+        }
+        let rows = orders.rows().await;
+        let wrong = answers
+            .iter()
+            .filter(|answer| !rows.contains(answer))
+            .count();
+        let count = Count {
+            step,
+            keys: answers.len(),
+            rows: rows.len() - before,
+            wrong,
+        };
+        println!(
+            "| {} | killed {step} | {} | {} |",
+            place.name(),
+            count.keys,
+            count.rows
+        );
+        before = rows.len();
+        counts.push(count);
+    }
+    counts
+}
+
+/// Sends the same request until it is answered with 201, as a client with a retry policy does.
+async fn settle(address: std::net::SocketAddr, key: &str) -> Received {
+    for _ in 0..600 {
+        match post(address, key, None).await {
+            Some(answer) if answer.status == 201 => return answer,
+            Some(answer) if matches!(answer.status, 409 | 500 | 503) => {}
+            Some(answer) => panic!("{key}: {answer:?}"),
+            None => {}
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{key} did not settle within 30 s");
+}
+
+fn rounds(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |rounds| {
+        rounds
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is {rounds:?}; allowed: a whole number"))
+    })
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
