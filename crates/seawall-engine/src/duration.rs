@@ -6,8 +6,7 @@
 use core::time::Duration;
 use std::string::{String, ToString};
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserializer, Serialize, Serializer};
 
 use crate::Invalid;
 
@@ -209,9 +208,32 @@ pub mod optional {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| parse(&text).map_err(D::Error::custom))
-            .transpose()
+        deserializer.deserialize_option(Optional)
+    }
+
+    struct Optional;
+
+    impl<'de> serde::de::Visitor<'de> for Optional {
+        type Value = Option<Duration>;
+
+        fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str(ALLOWED)
+        }
+
+        fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(
+            self,
+            deserializer: D,
+        ) -> Result<Self::Value, D::Error> {
+            super::deserialize(deserializer).map(Some)
+        }
     }
 }
 

@@ -2,6 +2,9 @@
 
 pub mod blocking;
 pub mod body;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod explain;
 pub mod http;
 pub mod retry;
 

@@ -1,5 +1,7 @@
 use core::fmt;
 use core::time::Duration;
+use std::borrow::ToOwned;
+use std::string::{String, ToString};
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -108,8 +110,7 @@ impl fmt::Display for HedgeDelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(delay) => f.write_str(&duration::format(*delay)),
-            // Millionths of a percent hide the noise of the multiplication.
-            Self::Quantile(quantile) => write!(f, "p{}", (quantile * 1e8).round() / 1e6),
+            Self::Quantile(quantile) => write!(f, "p{}", percent(*quantile)),
         }
     }
 }
@@ -137,12 +138,71 @@ impl Visitor<'_> for Text {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<HedgeDelay, E> {
         let parsed = match text.strip_prefix('p') {
-            Some(percent) => percent
+            // Shifted as text: a division would miss the number that was written by a bit.
+            Some(percent) => format!("{percent}e-2")
                 .parse::<f64>()
                 .ok()
-                .map(|percent| HedgeDelay::Quantile(percent / 100.0)),
+                .map(HedgeDelay::Quantile),
             None => duration::parse(text).ok().map(HedgeDelay::Fixed),
         };
         parsed.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+/// The shortest decimal that reads back as this quantile, in percent: its digits with the point
+/// two places on, which no multiplication could do exactly.
+fn percent(quantile: f64) -> String {
+    let text = quantile.to_string();
+    let Some(digits) = text.strip_prefix("0.") else {
+        // Outside 0 to 1, which `validate` refuses.
+        return (quantile * 100.0).to_string();
+    };
+    let (whole, fraction) = digits.split_at(digits.len().min(2));
+    let whole = match format!("{whole:0<2}").trim_start_matches('0') {
+        "" => "0".to_owned(),
+        whole => whole.to_owned(),
+    };
+    match fraction {
+        "" => whole,
+        fraction => format!("{whole}.{fraction}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, StrDeserializer};
+
+    fn read(text: &str) -> Result<HedgeDelay, Error> {
+        let text: StrDeserializer<'_, Error> = text.into_deserializer();
+        HedgeDelay::deserialize(text)
+    }
+
+    #[test]
+    fn p1_quantiles_are_what_was_written_to_the_last_bit() {
+        for (text, quantile) in [
+            ("p95", 0.95),
+            ("p99.9", 0.999),
+            ("p50", 0.5),
+            ("p5", 0.05),
+            ("p0.1", 0.001),
+        ] {
+            let delay = HedgeDelay::Quantile(quantile);
+            assert_eq!(read(text).unwrap(), delay, "{text}");
+            assert_eq!(delay.to_string(), text);
+        }
+        for text in ["p", "pNaN", "pinf", "p9x", "95", "p1e1"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn p1_printed_quantiles_read_back_as_equal(quantile in 0.0f64..1.0) {
+            let delay = HedgeDelay::Quantile(quantile);
+            prop_assert_eq!(read(&delay.to_string()).unwrap(), delay);
+        }
     }
 }

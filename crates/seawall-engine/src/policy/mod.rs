@@ -204,14 +204,17 @@ impl Settings {
     pub fn warnings(&self) -> Vec<std::string::String> {
         let mut warnings = Vec::new();
         let mut warn = |warning: &str| warnings.push(warning.into());
+        let defaults = Self::default();
         let retries = self.max_attempts.limit() > 1;
-        let jittered = self.backoff.jitter != crate::Jitter::None
-            || matches!(
-                self.backoff.kind,
-                crate::Growth::Decorrelated | crate::Growth::Custom
-            );
-        if retries && !jittered {
-            warn("backoff.jitter is none: callers that failed together come back together");
+        match self.backoff.kind {
+            crate::Growth::Decorrelated | crate::Growth::Custom => {}
+            crate::Growth::None if retries => {
+                warn("backoff.kind is none: callers that failed together come back together");
+            }
+            _ if retries && self.backoff.jitter == crate::Jitter::None => {
+                warn("backoff.jitter is none: callers that failed together come back together");
+            }
+            _ => {}
         }
         if self.backoff.base > self.backoff.cap {
             warn("backoff.base is above backoff.cap: every delay is the cap");
@@ -224,10 +227,26 @@ impl Settings {
                 "retry_unsafe_methods is true: a request that the server acted on can be done twice",
             );
         }
+        // A default that another field overtakes was nobody's wish, so nobody is warned of it.
         if let (Some(deadline), Some(attempt)) = (self.deadline, self.attempt_timeout)
             && attempt > deadline
+            && self.attempt_timeout != defaults.attempt_timeout
+            && self.deadline != defaults.deadline
         {
             warn("attempt_timeout is above the deadline: the deadline cuts every attempt first");
+        }
+        if let Some(deadline) = self.deadline
+            && self.retry_after.honor
+            && self.retry_after.max > deadline
+            && self.retry_after.max != defaults.retry_after.max
+        {
+            warn("retry_after.max is above the deadline: the deadline ends such a wait first");
+        }
+        let initial = self.hedge.as_ref().and_then(|hedge| hedge.initial_delay);
+        if let (Some(initial), Some(attempt)) = (initial, self.attempt_timeout)
+            && initial >= attempt
+        {
+            warn("hedge.initial_delay is not below attempt_timeout: no attempt lives to be hedged");
         }
         if let (Some(deadline), Some(most)) = (self.deadline, self.max_attempts.limited()) {
             let waits = (1..most.min(1_000)).fold(core::time::Duration::ZERO, |sum, n| {
@@ -235,7 +254,7 @@ impl Settings {
             });
             if waits >= deadline {
                 warn(
-                    "the deadline is shorter than the waits of the schedule: the last attempts never run",
+                    "the deadline is shorter than the waits of the schedule: the last attempts may never run",
                 );
             }
         }
