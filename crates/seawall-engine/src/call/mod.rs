@@ -202,7 +202,8 @@ impl Call {
         }
     }
 
-    /// Whether the request's body can still be sent again: news while an attempt is in flight.
+    /// Whether the request's body can still be sent again: news at any moment. Once it cannot, no
+    /// further attempt is made.
     pub fn replayable(&mut self, replayable: bool) {
         self.request.replayable &= replayable;
     }

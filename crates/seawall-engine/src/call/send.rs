@@ -16,8 +16,8 @@ pub(super) struct Pending {
     pub(super) reason: Option<WaitReason>,
     /// A place in the bulkhead is taken.
     pub(super) place: bool,
-    /// When no cooldown stood in the way, as last asked.
-    pub(super) calm_at: Time,
+    /// No cooldown stood in the way, as asked since the last wait.
+    pub(super) calm: bool,
     pub(super) until: Time,
     pub(super) drain_until: Time,
     pub(super) wait: Duration,
@@ -47,7 +47,7 @@ impl Pending {
             capped: false,
             reason: None,
             place: false,
-            calm_at: Time::NEVER,
+            calm: false,
             until: now,
             drain_until: Time::ZERO,
             wait: Duration::ZERO,
@@ -100,6 +100,7 @@ impl Pending {
         }
         self.wait = self.wait.saturating_add(longer);
         self.until = until;
+        self.calm = false;
     }
 
     /// Gives back what was taken for an attempt that is not sent (G1).
@@ -165,13 +166,17 @@ impl Call {
         pending: &mut Pending,
         now: Time,
     ) -> Result<Option<u64>, Ending> {
+        // An upload may have gone on, beyond what is kept, after the answer that is retried (B3).
+        if pending.kind == Kind::Retry && !self.request.replayable {
+            return Err(Ending::BodyNotReplayable);
+        }
         let latest = self.latest_start(policy);
         if now > latest {
             return Err(Ending::Deadline);
         }
         // Asked again after a wait for the limiter or the bulkhead: a cooldown that began meanwhile
         // holds as well, and the place is left to a call that may go.
-        if obeys_cooldown(policy, pending.kind) && pending.calm_at != now {
+        if obeys_cooldown(policy, pending.kind) && !pending.calm {
             if let Answer::Until(end) = guard.ask(Question::Cooldown, now)
                 && end > now
             {
@@ -182,7 +187,7 @@ impl Call {
                 pending.hold(now.after(wait), now, WaitReason::Cooldown);
                 return Ok(None);
             }
-            pending.calm_at = now;
+            pending.calm = true;
         }
         if pending.stage == Stage::Look {
             if self.is_throttled(policy, guard, now) {
@@ -209,6 +214,7 @@ impl Call {
                 Answer::Refused(_) => return Err(Ending::BulkheadFull),
                 Answer::Queued(ticket) => {
                     pending.ticket = ticket;
+                    pending.calm = false;
                     return Ok(None);
                 }
                 _ => pending.place = true,
