@@ -14,10 +14,13 @@ use std::time::Duration;
 
 use seawall_engine::{Action, Call, Guard, KeyGuards, Outcome, Policy, Report, Request};
 
+#[cfg(feature = "reqwest")]
+pub use crate::reqwest::blocking::{Client, RequestBuilder};
 pub use crate::retry::Attempt;
 
+use crate::cancel::Watch;
 use crate::classify::{ByMark, Classify, EveryError, Fault, When, settled};
-use crate::{Error, Recovered, clock, nesting};
+use crate::{CancelToken, Error, Recovered, clock, nesting};
 
 /// Runs `operation` after `policy`, sleeping on this thread between attempts.
 ///
@@ -69,30 +72,6 @@ pub fn retry_marked<T, E>(
     mut operation: impl FnMut() -> Result<T, Fault<E>>,
 ) -> Retry<'_, impl FnMut(Attempt) -> Result<T, Fault<E>>, ByMark> {
     retry_with(policy, move |_| operation()).classify_by(ByMark)
-}
-
-/// Cancels blocking calls from another thread: a wait ends at once, an attempt that runs is the
-/// last.
-#[derive(Clone, Debug, Default)]
-pub struct CancelToken {
-    bell: Arc<Bell>,
-}
-
-impl CancelToken {
-    /// A token that is not cancelled.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Cancels every call that was given this token, now and later.
-    pub fn cancel(&self) {
-        self.bell.ring(|state| state.cancelled = true);
-    }
-
-    /// True once it was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.bell.lock().cancelled
-    }
 }
 
 /// An operation with its policy, ready to be [`run`](Self::run).
@@ -173,7 +152,8 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         Op: FnMut(Attempt) -> Result<T, E>,
         C: Classify<T, E>,
     {
-        let own = OnceCell::new();
+        let watch = self.cancel.map(Watch::over);
+        let bell = OnceCell::new();
         let policy = self.policy;
         let mut now = clock::real_now();
         let guards = self.guards.unwrap_or_else(|| policy.guards(now));
@@ -207,16 +187,13 @@ impl<'a, Op, C> Retry<'a, Op, C> {
                 }
                 Action::Abandon { .. } => {}
                 Action::Wait(wait) => {
-                    let bell = &self
-                        .cancel
-                        .unwrap_or_else(|| own.get_or_init(CancelToken::new))
-                        .bell;
+                    let bell = bell.get_or_init(|| Arc::new(Bell::default()));
+                    let waker = Waker::from(Arc::clone(bell));
                     let rung = bell.rung_so_far();
-                    if wait.ticket != 0
-                        && guards.poll_ticket(wait.ticket, &Waker::from(Arc::clone(bell)))
-                    {
+                    let cancelled = watch.as_ref().is_some_and(|watch| watch.poll(&waker));
+                    if wait.ticket != 0 && guards.poll_ticket(wait.ticket, &waker) {
                         running.call.admitted();
-                    } else {
+                    } else if !cancelled {
                         bell.wait(rung, wait.until - now);
                     }
                     now = clock::real_now();
@@ -284,53 +261,38 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What wakes waiting threads: a cancellation, or the bulkhead's turn.
+/// What wakes a waiting thread: a cancellation, or the bulkhead's turn.
 #[derive(Debug, Default)]
 struct Bell {
-    state: Mutex<BellState>,
+    /// How often it rang.
+    times: Mutex<u64>,
     rung: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct BellState {
-    cancelled: bool,
-    /// How often it rang. Several calls may listen to one bell, and each has to hear every ring.
-    times: u64,
-}
-
 impl Bell {
-    fn lock(&self) -> MutexGuard<'_, BellState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ring(&self, change: impl FnOnce(&mut BellState)) {
-        {
-            let mut state = self.lock();
-            change(&mut state);
-            state.times += 1;
-        }
-        self.rung.notify_all();
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rung_so_far(&self) -> u64 {
-        self.lock().times
+        *self.lock()
     }
 
-    /// Waits until it has rung since it had rung `before` times, or was cancelled; `at_most` so
-    /// long.
+    /// Waits until it has rung since it had rung `before` times; `at_most` so long.
     fn wait(&self, before: u64, at_most: Duration) {
-        let state = self.lock();
-        if state.cancelled || state.times != before {
+        let times = self.lock();
+        if *times != before {
             return;
         }
         // A wait beyond a year is cut, and asked for again.
         let at_most = at_most.min(Duration::from_secs(86_400 * 365));
-        drop(self.rung.wait_timeout(state, at_most));
+        drop(self.rung.wait_timeout(times, at_most));
     }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        self.ring(|_| {});
+        *self.lock() += 1;
+        self.rung.notify_all();
     }
 }

@@ -14,6 +14,7 @@ use seawall_engine::{
 };
 use tokio::time::{Instant, Sleep};
 
+use crate::cancel::{CancelToken, Watch};
 use crate::clock::{self, Anchor};
 use crate::nesting;
 
@@ -61,6 +62,7 @@ pin_project! {
         guards: Option<&'a KeyGuards>,
         seed: Option<u64>,
         request: Request,
+        cancel: Option<Watch>,
         call: Option<Call>,
         draining: bool,
         over: bool,
@@ -101,6 +103,7 @@ impl<'a> Driver<'a> {
             guards,
             seed,
             request,
+            cancel: None,
             call: None,
             draining: false,
             over: false,
@@ -109,6 +112,12 @@ impl<'a> Driver<'a> {
             sleep_until: Time::ZERO,
             sleep: None,
         }
+    }
+
+    /// Lets `token` cancel the call.
+    pub(crate) fn cancelled_by(mut self, token: Option<&CancelToken>) -> Self {
+        self.cancel = token.map(Watch::over);
+        self
     }
 
     /// Goes on until the call is over.
@@ -138,6 +147,12 @@ impl<'a> Driver<'a> {
         let (Some(call), Some(guards)) = (this.call.as_mut(), *this.guards) else {
             return Poll::Pending;
         };
+        if let Some(watch) = this.cancel
+            && watch.poll(context.waker())
+        {
+            let at = *now.get_or_insert_with(|| time(this.anchor));
+            call.cancelled(guards, at);
+        }
         loop {
             while let Poll::Ready((number, settled)) = {
                 let _inside = nesting::enter();

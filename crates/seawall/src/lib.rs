@@ -8,6 +8,7 @@ pub mod explain;
 pub mod http;
 pub mod retry;
 
+mod cancel;
 mod classify;
 mod clock;
 #[cfg(feature = "reqwest")]
@@ -20,6 +21,7 @@ mod recovered;
 mod reqwest;
 mod transport_error;
 
+pub use cancel::CancelToken;
 pub use classify::{ByMark, Classify, EveryError, Fault, When};
 #[cfg(feature = "reqwest")]
 pub use drive::Seen;

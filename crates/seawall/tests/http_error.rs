@@ -122,7 +122,7 @@ async fn c2_connect_refused_by_a_closed_port_through_reqwest() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = plain_reqwest().no_proxy().build().unwrap();
     let error = client.post(url).send().await.unwrap_err();
     assert_eq!(own(&error), (UNPROCESSED, Kind::ConnectRefused));
 }
@@ -144,7 +144,7 @@ async fn c2_name_lookup_by_our_own_resolver_is_typed() {
         ),
         (ResolveError::Temporary, (UNPROCESSED, Kind::NameLookup)),
     ] {
-        let client = reqwest::Client::builder()
+        let client = plain_reqwest()
             .no_proxy()
             .dns_resolver(Resolver(error))
             .build()
@@ -443,7 +443,7 @@ async fn c09_a_body_cut_short_through_reqwest_says_so_by_itself() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf";
         socket.write_all(answer).await.unwrap();
     });
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = plain_reqwest().no_proxy().build().unwrap();
     let response = client.get(url).send().await.unwrap();
     let error = response.bytes().await.unwrap_err();
     server.await.unwrap();
@@ -454,7 +454,7 @@ async fn c09_a_body_cut_short_through_reqwest_says_so_by_itself() {
 async fn c2_timeout_is_ambiguous() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = plain_reqwest().no_proxy().build().unwrap();
     let request = client
         .post(url)
         .timeout(std::time::Duration::from_millis(50));
@@ -480,7 +480,7 @@ async fn c2_redirect_limit_is_permanent() {
             socket.write_all(answer).await.unwrap();
         }
     });
-    let client = reqwest::Client::builder()
+    let client = plain_reqwest()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::limited(2))
         .build()
@@ -497,7 +497,7 @@ async fn c2_redirect_limit_is_permanent() {
 #[tokio::test]
 async fn c2_a_request_that_cannot_be_built_is_permanent() {
     let permanent = (Outcome::Permanent, Kind::Builder);
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = plain_reqwest().no_proxy().build().unwrap();
     for url in ["no url", "ftp://a/", "http://", "/path"] {
         let error = client.get(url).send().await.unwrap_err();
         assert_eq!(own(&error), permanent, "{url}");
@@ -719,4 +719,10 @@ fn e2_labels_are_stable_and_distinct() {
     let labels: std::collections::BTreeSet<_> = kinds.iter().map(|kind| kind.label()).collect();
     assert_eq!(labels.len(), kinds.len());
     assert_eq!(Kind::ConnectionReset.to_string(), "connection reset");
+}
+
+/// reqwest's own builder. Without a default of its own it wants a crypto provider installed.
+fn plain_reqwest() -> reqwest::ClientBuilder {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
 }

@@ -65,7 +65,7 @@ fn wait(lines: &[(&'static str, &str)], now: SystemTime) -> Option<u128> {
 }
 
 fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().build().unwrap()
+    plain_reqwest().no_proxy().build().unwrap()
 }
 
 /// reqwest's error for a server that redirects for ever.
@@ -243,4 +243,10 @@ fn aw_v20_retry_after() {
         wait(&[("retry-after", &value)], UNIX_EPOCH),
         Some(u128::from(asked))
     );
+}
+
+/// reqwest's own builder. Without a default of its own it wants a crypto provider installed.
+fn plain_reqwest() -> reqwest::ClientBuilder {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
 }

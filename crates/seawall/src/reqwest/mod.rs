@@ -1,5 +1,6 @@
 //! The HTTP client, over reqwest.
 
+pub(crate) mod blocking;
 mod builder;
 mod hook;
 mod redirects;

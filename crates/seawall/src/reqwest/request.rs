@@ -21,7 +21,7 @@ use crate::driver::Driver;
 use crate::http::error::TransportErrorKind;
 use crate::http::key::{self, IdempotencyKey, KeySyntax};
 use crate::http::method::{self, Origin};
-use crate::{Error, ErrorKind, TransportError};
+use crate::{CancelToken, Error, ErrorKind, TransportError};
 
 /// A request in the making; the methods are reqwest's, and a few more.
 #[must_use = "a request does nothing until it is sent"]
@@ -33,6 +33,8 @@ pub struct RequestBuilder {
     idempotent: Option<bool>,
     policy: Option<Policy>,
     seed: Option<u64>,
+    cancel: Option<CancelToken>,
+    nested: bool,
     /// What could not be built, told when it is sent.
     broken: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -61,6 +63,8 @@ impl RequestBuilder {
             idempotent: None,
             policy: None,
             seed: None,
+            cancel: None,
+            nested: false,
             broken: None,
         }
     }
@@ -182,6 +186,18 @@ impl RequestBuilder {
         self
     }
 
+    /// Lets another task or thread cancel the call, so that it ends with its report.
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+
+    /// Marks the call as one inside another's attempt (G4), where the thread does not tell.
+    pub(super) fn nested(mut self, nested: bool) -> Self {
+        self.nested |= nested;
+        self
+    }
+
     /// Sends it, and again where that is safe, until there is an answer worth having.
     ///
     /// A response is a response, whatever its status: the last attempt to end decides (E1). Its
@@ -265,11 +281,13 @@ impl RequestBuilder {
             policy,
             guards,
             seed,
+            cancel,
             exchange,
             request,
             what,
         } = self.prepare(collect)?;
-        let mut driver = pin!(Driver::new(&policy, Some(&guards), request, seed));
+        let driver = Driver::new(&policy, Some(&guards), request, seed);
+        let mut driver = pin!(driver.cancelled_by(cancel.as_ref()));
         let mut exchange = pin!(exchange);
         let finish = poll_fn(|context| driver.as_mut().poll(exchange.as_mut(), context)).await;
         let report = driver.take_report().unwrap_or_default();
@@ -295,6 +313,8 @@ impl RequestBuilder {
             idempotent,
             policy,
             seed,
+            cancel,
+            nested,
             broken,
         } = self;
         let request = match request {
@@ -333,6 +353,7 @@ impl RequestBuilder {
         let facts = seawall_engine::Request {
             idempotent,
             replayable: body.is_replayable(),
+            nested,
             ..seawall_engine::Request::default()
         };
         let announce = policy.announce.as_ref().and_then(|announce| {
@@ -355,6 +376,7 @@ impl RequestBuilder {
             policy,
             guards,
             seed,
+            cancel,
             exchange,
             request: facts,
             what,
@@ -388,6 +410,7 @@ struct Prepared {
     policy: Policy,
     guards: Arc<KeyGuards>,
     seed: Option<u64>,
+    cancel: Option<CancelToken>,
     exchange: Exchange<ReqwestTransport>,
     request: seawall_engine::Request,
     what: What,

@@ -25,7 +25,7 @@ impl<B> ReportExt for ::http::Response<B> {
     }
 }
 
-fn of(extensions: &Extensions) -> &Report {
+pub(super) fn of(extensions: &Extensions) -> &Report {
     static NONE: std::sync::OnceLock<Report> = std::sync::OnceLock::new();
     extensions
         .get::<Report>()

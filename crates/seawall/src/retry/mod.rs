@@ -65,6 +65,7 @@ where
         policy,
         guards: None,
         seed: None,
+        cancel: None,
         request: Request::default(),
         operation,
         classifier: EveryError,
@@ -161,6 +162,7 @@ pub struct Retry<'a, Op, C> {
     policy: &'a Policy,
     guards: Option<&'a KeyGuards>,
     seed: Option<u64>,
+    cancel: Option<&'a crate::CancelToken>,
     request: Request,
     operation: Op,
     classifier: C,
@@ -200,6 +202,12 @@ impl<'a, Op, C> Retry<'a, Op, C> {
     /// there are no hedges (C3).
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.request.idempotent = idempotent;
+        self
+    }
+
+    /// Lets another task or thread cancel the call, so that it ends with its report.
+    pub fn cancel(mut self, token: &'a crate::CancelToken) -> Self {
+        self.cancel = Some(token);
         self
     }
 
@@ -272,6 +280,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
             policy: self.policy,
             guards: self.guards,
             seed: self.seed,
+            cancel: self.cancel,
             request: self.request,
             operation: self.operation,
             classifier,
@@ -291,7 +300,8 @@ where
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
         RetryFuture::new(
-            Driver::new(self.policy, self.guards, self.request, self.seed),
+            Driver::new(self.policy, self.guards, self.request, self.seed)
+                .cancelled_by(self.cancel),
             Operations::new(self.operation, self.classifier),
         )
     }
