@@ -98,7 +98,8 @@ impl Chance {
         Request {
             idempotent: self.percent(85),
             replayable: self.percent(95),
-            ..Request::default()
+            nested: self.percent(3),
+            concurrent: self.percent(95),
         }
     }
 

@@ -220,10 +220,7 @@ impl Watched {
         );
         self.sent += 1;
         assert_eq!(start.number, self.sent);
-        assert!(
-            self.sent <= policy.max_attempts.limit(),
-            "more than max_attempts"
-        );
+        assert!(self.sent <= self.most(), "more than max_attempts");
         if policy.deadline.is_some() {
             let latest = self.call.deadline();
             assert!(self.now < latest, "a send at the deadline");
@@ -248,11 +245,15 @@ impl Watched {
                     .expect("a retry follows what may pass");
                 assert!(safe || phase == Phase::Unprocessed, "an unsafe repeat");
                 assert!(self.request.replayable, "a repeat without its body");
-                assert!(!failed.hint.forbids && !(failed.write_failed && self.write_failed));
+                assert!(!failed.hint.forbids, "a repeat that the server forbade");
+                assert!(!failed.write_failed || !self.write_failed);
             }
             Kind::Hedge => {
                 self.hedges += 1;
-                assert!(!self.flying.is_empty(), "a hedge alone");
+                assert!(
+                    !self.flying.is_empty() && self.request.concurrent,
+                    "a hedge alone"
+                );
                 assert!(safe && self.request.replayable, "an unsafe hedge");
                 assert!(self.hedges <= policy.hedge.as_ref().unwrap().max);
             }
@@ -270,6 +271,11 @@ impl Watched {
             "a send into the cooldown"
         );
         self.flying.push(start.number);
+    }
+
+    fn most(&self) -> u32 {
+        let limit = self.policy.max_attempts.limit();
+        if self.request.nested { 1 } else { limit }
     }
 
     fn assert_finish(&self, finish: &Finish) {
@@ -311,7 +317,7 @@ impl Watched {
             "body_not_replayable"
         } else if !safe && phase == Phase::Ambiguous || failed.write_failed && self.write_failed {
             "not_repeatable"
-        } else if self.sent >= policy.max_attempts.limit() {
+        } else if self.sent >= self.most() {
             "attempts_exhausted"
         } else if hint.forbids {
             "server_forbids"
