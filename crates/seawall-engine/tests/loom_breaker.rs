@@ -172,6 +172,35 @@ fn gk5_stale_failures_against_a_close() {
 }
 
 #[test]
+fn gk5_stale_failure_that_outlives_a_whole_cycle() {
+    explore(
+        "stale results: a failure delayed over opening, probe and close",
+        3,
+        || {
+            let breaker = breaker(&consecutive(2));
+            let old: Vec<_> = (0..3).map(|_| permit(&breaker, 0)).collect();
+            let stale = recorded(&breaker, old[0], 0, Verdict::Failure);
+            record(&breaker, old[1], 0, Verdict::Failure);
+            record(&breaker, old[2], 0, Verdict::Failure);
+            let probe = permit(&breaker, 1000);
+            assert!(record(&breaker, probe, 1000, Verdict::Success).is_some());
+            let fresh = [permit(&breaker, 1000), permit(&breaker, 1000)];
+            assert_eq!(
+                record(&breaker, fresh[0], 1000, Verdict::Failure),
+                None,
+                "one in its row"
+            );
+            assert_eq!(breaker.counts(at(1000)).calls, 1);
+            assert!(
+                record(&breaker, fresh[1], 1000, Verdict::Failure).is_some(),
+                "two"
+            );
+            stale.join().unwrap();
+        },
+    );
+}
+
+#[test]
 fn gk5_stale_results_against_a_reset() {
     explore(
         "stale results: a failure while it is reset, count window",
