@@ -182,16 +182,22 @@ $$;
 -- a broken transaction.
 CREATE FUNCTION seawall_idempotency_hold(p_key bytea, p_fence bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    held boolean;
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    PERFORM 1 FROM seawall_idempotency r
-        WHERE r.key = p_key AND r.fence = p_fence AND r.state IN (1, 2) FOR UPDATE;
-    IF NOT FOUND THEN
+    BEGIN
+        PERFORM 1 FROM seawall_idempotency r
+            WHERE r.key = p_key AND r.fence = p_fence AND r.state IN (1, 2) FOR UPDATE;
+        held := FOUND;
+    EXCEPTION WHEN OTHERS OR query_canceled THEN
+        held := false;
+    END;
+    -- Not in the block above: it is a subtransaction, and read-only would end with it.
+    IF NOT held THEN
         PERFORM set_config('transaction_read_only', 'on', true);
     END IF;
-EXCEPTION WHEN OTHERS OR query_canceled THEN
-    PERFORM set_config('transaction_read_only', 'on', true);
 END;
 $$;
