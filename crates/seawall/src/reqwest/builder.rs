@@ -4,13 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ::reqwest::redirect;
-use seawall_engine::{Outcome, Policy};
+use seawall_engine::{Guards, Outcome, Policy};
 
 use super::hook::{self, Hook};
 use super::redirects::counted;
 use super::resolver::Resolver;
 use super::transport::Http;
-use super::{Client, Inner, Registry};
+use super::{Client, Inner};
 use crate::Error;
 use crate::drive::{Judge, Seen};
 use crate::retry::Attempt;
@@ -19,6 +19,7 @@ use crate::retry::Attempt;
 #[must_use = "a builder does nothing until built"]
 pub struct ClientBuilder {
     policy: Policy,
+    guards: Option<Guards>,
     judge: Option<Judge>,
     hook: Option<Hook>,
     redirects: Option<redirect::Policy>,
@@ -29,6 +30,7 @@ impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            guards: None,
             judge: None,
             hook: None,
             redirects: None,
@@ -41,6 +43,13 @@ impl ClientBuilder {
     /// The policy of all calls that do not bring their own.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Shares these guards (budget, breaker, cooldown, …) with every other client that has them,
+    /// by key; its own unless set.
+    pub fn guards(mut self, guards: &Guards) -> Self {
+        self.guards = Some(guards.clone());
         self
     }
 
@@ -130,18 +139,12 @@ impl ClientBuilder {
         }
     }
 
-    pub(super) fn build_anyway(self) -> Client {
-        let Self {
-            policy,
-            judge,
-            hook,
-            redirects,
-            configure,
-        } = self;
+    pub(super) fn build_anyway(mut self) -> Client {
         // The process may have chosen a provider of its own: then that one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let connect_timeout = policy.connect_timeout;
-        let redirects = Arc::new(redirects.unwrap_or_default());
+        let connect_timeout = self.policy.connect_timeout;
+        let configure = Arc::clone(&self.configure);
+        let redirects = Arc::new(self.redirects.take().unwrap_or_default());
         let http = Http::built(move || {
             let builder = ::reqwest::Client::builder()
                 .connect_timeout(connect_timeout)
@@ -151,33 +154,24 @@ impl ClientBuilder {
                 .retry(::reqwest::retry::never())
                 .redirect(counted(redirects))
         });
-        let http = http.map(Arc::new).map_err(Arc::new);
-        Client {
-            inner: Arc::new(Inner {
-                http,
-                policy,
-                guards: Registry::default(),
-                judge,
-                hook,
-            }),
-        }
+        self.over(http.map(Arc::new).map_err(Arc::new))
     }
 
     pub(super) fn given(self, client: ::reqwest::Client) -> Client {
-        let Self {
-            policy,
-            judge,
-            hook,
-            ..
-        } = self;
-        let http = Ok(Arc::new(Http::given(client)));
+        self.over(Ok(Arc::new(Http::given(client))))
+    }
+
+    fn over(self, http: Result<Arc<Http>, Arc<::reqwest::Error>>) -> Client {
+        let guards = self
+            .guards
+            .unwrap_or_else(|| Guards::with_seed(fastrand::u64(..)));
         Client {
             inner: Arc::new(Inner {
                 http,
-                policy,
-                guards: Registry::default(),
-                judge,
-                hook,
+                policy: self.policy,
+                guards,
+                judge: self.judge,
+                hook: self.hook,
             }),
         }
     }

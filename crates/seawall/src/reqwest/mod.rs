@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ::http::Method;
 use ::reqwest::IntoUrl;
-use seawall_engine::{KeyGuards, Policy};
+use seawall_engine::{Guards, KeyGuards, Policy};
 
 pub use builder::ClientBuilder;
 pub use request::RequestBuilder;
@@ -52,7 +52,7 @@ struct Inner {
     /// The error when reqwest's client could not be built: every call tells.
     http: Result<Arc<Http>, Arc<::reqwest::Error>>,
     policy: Policy,
-    guards: Registry,
+    guards: Guards,
     judge: Option<Judge>,
     hook: Option<Hook>,
 }
@@ -140,8 +140,18 @@ impl Client {
         &self.inner.policy
     }
 
-    fn guards(&self, origin: &Origin, policy: &Policy) -> Arc<KeyGuards> {
-        self.inner.guards.of(origin, policy)
+    /// Its guards by key: breaker states, budgets, cooldowns, to look at and to force.
+    pub fn guards(&self) -> &Guards {
+        &self.inner.guards
+    }
+
+    fn key_guards(&self, origin: &Origin, policy: &Policy) -> Arc<KeyGuards> {
+        self.inner.guards.for_key(
+            origin.as_str(),
+            origin.host(),
+            policy,
+            crate::clock::quick(),
+        )
     }
 }
 
@@ -166,25 +176,4 @@ fn unsent(
 ) -> Error {
     let kind = crate::http::error::TransportErrorKind::Builder;
     Error::unsent(what, TransportError::new(kind, error.into()))
-}
-
-/// The guards of a client, by origin.
-#[derive(Default)]
-struct Registry {
-    by_origin: std::sync::Mutex<std::collections::HashMap<String, Arc<KeyGuards>>>,
-}
-
-impl Registry {
-    fn of(&self, origin: &Origin, policy: &Policy) -> Arc<KeyGuards> {
-        let mut by_origin = self
-            .by_origin
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(guards) = by_origin.get(origin.as_str()) {
-            return Arc::clone(guards);
-        }
-        let guards = Arc::new(KeyGuards::new(policy, crate::clock::quick()));
-        by_origin.insert(origin.as_str().to_owned(), Arc::clone(&guards));
-        guards
-    }
 }

@@ -342,7 +342,7 @@ impl RequestBuilder {
             .map_err(|error| unsent(Some(what.line()), error))?;
         let idempotent =
             idempotent.unwrap_or_else(|| keyed || method::is_idempotent(request.method()));
-        let guards = client.guards(&origin, &policy);
+        let guards = client.key_guards(&origin, &policy);
         let http = client
             .inner
             .http
