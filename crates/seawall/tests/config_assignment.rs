@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use seawall::config::{Assignment, ConfigError, Problem, assign, preset};
 use seawall_engine::{
     BudgetKind, BudgetSettings, Growth, HedgeDelay, Jitter, KeyScope, Over, Policy, Share, Size,
+    WindowSize,
 };
 
 fn set(assignments: &[&str]) -> Result<Policy, ConfigError> {
@@ -60,6 +61,25 @@ fn p5_any_field_is_set_by_its_path_with_bare_words_and_durations() {
     );
     assert_eq!(policy.budget.as_ref().unwrap().key, KeyScope::Global);
     assert_eq!(policy.idempotency_key.header, "X-Key");
+}
+
+#[test]
+fn p5_the_guards_are_set_the_same_way() {
+    let policy = set(&[
+        "breaker.window=20",
+        "limiter.rate=50",
+        "bulkhead.max_queued=0",
+        "throttle.k=1.5",
+    ])
+    .unwrap();
+    let breaker = policy.breaker.as_ref().unwrap();
+    assert_eq!(breaker.window, WindowSize::Calls(20));
+    assert_eq!(breaker.open_for, Duration::from_secs(5));
+    assert_eq!(policy.limiter.as_ref().unwrap().rate, 50.0);
+    assert_eq!(policy.bulkhead.as_ref().unwrap().max_queued, 0);
+    assert_eq!(policy.throttle.as_ref().unwrap().k, 1.5);
+    let policy = set(&["breaker.window=1m", "breaker=false", "limiter=false"]).unwrap();
+    assert_eq!(policy.breaker, None);
 }
 
 #[test]
@@ -214,7 +234,13 @@ fn j01_max_attempts_zero_is_refused_one_is_no_retry_two_is_one() {
 /// Every duration of the settings, by its path; the base policy switches the optional parts on.
 #[test]
 fn j07_each_duration_lands_in_its_own_field() {
-    let base = set(&["hedge.delay=200ms", "hedge.initial_delay=201ms"]).unwrap();
+    let base = set(&[
+        "hedge.delay=200ms",
+        "hedge.initial_delay=201ms",
+        "breaker={ open_for = \"1s\", slow_call = \"2s\", average = \"1s\", probe_timeout = \"11s\" }",
+        "throttle.probe_every=1s",
+    ])
+    .unwrap();
     let tree = |policy: &Policy| serde_json::to_value(policy).unwrap();
     let before = tree(&base);
     let mut found = Vec::new();
@@ -226,6 +252,8 @@ fn j07_each_duration_lands_in_its_own_field() {
         "/retry_after/max",
         "/hedge/delay",
         "/min_attempt",
+        "/breaker/open_for_max",
+        "/throttle/window",
     ] {
         assert!(found.iter().any(|path| path == field), "{field}: {found:?}");
     }

@@ -185,6 +185,26 @@ fn p1_every_error_tells_the_field_what_it_was_and_what_is_allowed() {
             "hedge.max is -1, but must be a whole number from 0 to 4294967295",
         ),
         (
+            "breaker.window = true",
+            "breaker.window is true, but must be a number of calls, or a number with a unit",
+        ),
+        (
+            "breaker.failure_rate = 1.5",
+            "breaker.failure_rate is 1.5, but must be above 0 and at most 1",
+        ),
+        (
+            "breaker = { window = 10 }",
+            "breaker.min_calls is 20, but must be at most the number of calls that the window holds (10)",
+        ),
+        (
+            "limiter.rate = 0",
+            "limiter.rate is 0, but must be a number of requests per second above 0",
+        ),
+        (
+            "bulkhead.max_concurrent = 0",
+            "bulkhead.max_concurrent is 0, but must be at least 1",
+        ),
+        (
             "budget.burst = 0",
             "budget.burst is 0, but must be between 1 and 60000",
         ),
@@ -286,6 +306,8 @@ fn j11_an_unknown_misspelt_or_misplaced_key_names_the_nearest_valid_one() {
             "budget.token_ratio",
         ),
         ("hedge = { dely = \"p95\" }", "hedge.dely", "hedge.delay"),
+        ("min_calls = 3", "min_calls", "breaker.min_calls"),
+        ("limiter.brust = 3", "limiter.brust", "limiter.burst"),
         (
             "announce.header = \"X\"",
             "announce.header",
@@ -340,7 +362,8 @@ fn p5_false_is_accepted_for_every_part() {
         "breaker", "throttle", "limiter", "bulkhead", "hedge", "budget", "announce",
     ];
     let text: String = parts.map(|part| format!("{part} = false\n")).concat();
-    assert_eq!(parse(&text).unwrap().budget, None);
+    let policy = parse(&text).unwrap();
+    assert_eq!((&policy.budget, &policy.breaker), (&None, &None));
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn p1_every_preset_is_a_policy_and_prints_as_one() {
         assert_eq!(printed.policy(), &policy, "{name}");
         assert_ne!(policy, Policy::default(), "{name}");
         assert!(!policy.retry_unsafe_methods, "C3 holds in every preset");
+        assert_eq!(policy.breaker, None, "none of these origins has one");
     }
 }
 
@@ -262,6 +263,15 @@ fn hy_defaults_are_those_of_p5() {
     );
     assert_eq!(policy.attempt_timeout, Some(Duration::from_secs(10)));
     // P5: no bulkhead; there 10 at once.
-    let printed = to_toml(policy).unwrap();
-    assert!(!printed.contains("max_concurrent"), "{printed}");
+    assert_eq!(policy.bulkhead, None);
+    // The breaker starts from the same numbers.
+    let breaker = policy.breaker.as_ref().unwrap();
+    let expected = &vector["expected"];
+    assert_eq!(
+        u64::from(breaker.min_calls),
+        expected["volume"].as_u64().unwrap()
+    );
+    assert_eq!(breaker.open_for, millis(&expected["sleep_window_ms"]));
+    let percent = breaker.failure_rate.unwrap() * 100.0;
+    assert_eq!(percent, expected["error_pct"].as_f64().unwrap());
 }

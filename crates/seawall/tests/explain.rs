@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use seawall::explain::{Bound, Explanation, Runs};
 use seawall_engine::{
-    Backoff, BudgetSettings, HedgeSettings, Jitter, Policy, PolicyBuilder, RetryAfter,
+    Backoff, BudgetSettings, BulkheadSettings, HedgeSettings, Jitter, LimiterSettings, Policy,
+    PolicyBuilder, RetryAfter, Share,
 };
 
 fn millis(millis: u64) -> Duration {
@@ -209,6 +210,58 @@ fn amplification(builder: PolicyBuilder) -> [(Option<f64>, Option<f64>); 2] {
 }
 
 #[test]
+fn p4_waiting_in_line_is_bounded_by_the_deadline_only() {
+    let limiter = LimiterSettings::default();
+    assert!(limiter.wait);
+    let base = || Policy::builder().max_attempts(1).limiter(limiter);
+    let longest = explain(base()).longest;
+    assert_eq!(
+        (longest.total, longest.bound),
+        (Some(Duration::from_secs(30)), Bound::Deadline)
+    );
+    let endless = explain(base().deadline(None));
+    assert_eq!(endless.longest.bound, Bound::Nothing);
+    assert!(
+        endless
+            .to_string()
+            .contains("unbounded, for there is no deadline"),
+        "{endless}"
+    );
+    assert!(
+        endless
+            .to_string()
+            .contains("attempt 1 at once, or when its turn in line comes"),
+        "{endless}"
+    );
+    let retried = explain(base().max_attempts(2));
+    assert_eq!(retried.schedule[1].latest_start, Some(millis(29_999)));
+    let impatient = LimiterSettings {
+        wait: false,
+        ..limiter
+    };
+    let longest = explain(base().limiter(impatient)).longest;
+    assert_eq!(longest.total, Some(Duration::from_secs(10)));
+    let queue = BulkheadSettings {
+        max_concurrent: 1,
+        max_queued: 1,
+    };
+    let longest = explain(Policy::builder().max_attempts(1).bulkhead(queue)).longest;
+    assert_eq!(longest.bound, Bound::Deadline);
+}
+
+#[test]
+fn p4_a_cooldown_of_first_attempts_is_one_wait_more() {
+    let shared = RetryAfter {
+        max: Duration::from_secs(4),
+        share: Share::All,
+        ..RetryAfter::default()
+    };
+    let longest = explain(Policy::builder().max_attempts(2).retry_after(shared)).longest;
+    // 4 s and up to 1 s of jitter, before each of two attempts (S3, S5).
+    assert_eq!(longest.hinted_waits, Some(Duration::from_secs(10)));
+}
+
+#[test]
 fn p4_amplification_without_and_with_each_budget() {
     let four = || Policy::builder().max_attempts(4);
     // (1 - 0.5⁴) / (1 - 0.5), and 4.
@@ -340,11 +393,6 @@ fn p4_warnings_of_what_is_probably_not_meant() {
         base().retry_after(patient),
         "retry_after.max is above the deadline"
     ));
-    let hedge = HedgeSettings::at_quantile(0.95);
-    let late = hedge.clone().initial_delay(Duration::from_secs(20));
-    assert!(warned(base().hedge(late), "hedge.initial_delay"));
-    let early = hedge.initial_delay(millis(200));
-    assert!(!warned(base().hedge(early), "hedge"));
 }
 
 #[test]

@@ -242,12 +242,6 @@ impl Settings {
         {
             warn("retry_after.max is above the deadline: the deadline ends such a wait first");
         }
-        let initial = self.hedge.as_ref().and_then(|hedge| hedge.initial_delay);
-        if let (Some(initial), Some(attempt)) = (initial, self.attempt_timeout)
-            && initial >= attempt
-        {
-            warn("hedge.initial_delay is not below attempt_timeout: no attempt lives to be hedged");
-        }
         if let (Some(deadline), Some(most)) = (self.deadline, self.max_attempts.limited()) {
             let waits = (1..most.min(1_000)).fold(core::time::Duration::ZERO, |sum, n| {
                 sum.saturating_add(self.backoff.range(n).1)

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Problem};
 use super::nearest::unknown;
-use super::overlay::{is_absent, overlay};
+use super::overlay::overlay;
 use super::shape::Shape;
 
 /// `FIELD=VALUE` for any field of a policy by its path, as on the command line.
@@ -73,15 +73,6 @@ impl Assignment {
 
     /// Looks the path up, so that an error tells of all of it.
     fn check(&self, shape: &Shape) -> Result<(), Problem> {
-        let part = self.path[0].as_str();
-        if is_absent(part) {
-            return match (&self.path[1..], &self.value) {
-                ([], Value::Boolean(false)) => Ok(()),
-                _ => Err(Problem::NotInThisBuild {
-                    field: self.field(),
-                }),
-            };
-        }
         if shape.at(&self.path).is_some() {
             return Ok(());
         }

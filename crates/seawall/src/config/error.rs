@@ -50,9 +50,9 @@ pub enum Problem {
         /// Whether the nearest one is near enough to be meant.
         close: bool,
     },
-    /// The field exists, but not in this build.
+    /// What is written is right, but not in this build.
     NotInThisBuild {
-        /// Its path.
+        /// What it is: a field, or a format.
         field: String,
     },
     /// The field cannot have this value.
@@ -169,10 +169,7 @@ impl fmt::Display for Problem {
             Self::Unknown { field, nearest, close: false } => {
                 write!(f, "`{field}` is unknown here; the nearest field is `{nearest}`")
             }
-            Self::NotInThisBuild { field } => write!(
-                f,
-                "`{field}` is not in this build yet; leave it out (a part may also be false)"
-            ),
+            Self::NotInThisBuild { field } => write!(f, "`{field}` is not in this build"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Unfit { field, message } if field.is_empty() || message.starts_with(field) => {
                 f.write_str(message)

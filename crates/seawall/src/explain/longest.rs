@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use seawall_engine::{Policy, duration};
+use seawall_engine::{Policy, Share, duration};
 use serde::{Deserialize, Serialize};
 
 use super::rounded;
@@ -22,9 +22,13 @@ pub struct Longest {
     /// All waits of the backoff together; `None` when their number has no limit of its own.
     #[serde(with = "duration::optional")]
     pub waits: Option<Duration>,
-    /// The same when the server asks, each time, for the longest wait that is accepted.
+    /// The same when the server asks, each time, for the longest wait that is accepted; where
+    /// cooldowns hold first attempts back too (S5), with that wait.
     #[serde(with = "duration::optional")]
     pub hinted_waits: Option<Duration>,
+    /// Whether an attempt may also wait in the line of the limiter or the bulkhead, for as long as
+    /// its deadline allows.
+    pub in_line: bool,
     /// The longest call; `None` when nothing bounds it.
     #[serde(with = "duration::optional")]
     pub total: Option<Duration>,
@@ -40,7 +44,7 @@ pub enum Bound {
     Deadline,
     /// Its attempts and waits, which end before the deadline or have none.
     Schedule,
-    /// Nothing: neither a deadline nor a timeout.
+    /// Nothing: there is no deadline, and attempts have no timeout or wait in line.
     Nothing,
 }
 
@@ -54,12 +58,18 @@ impl Longest {
         let hinted_waits = if policy.retry_after.honor {
             let asked = policy.retry_after.max;
             let asked = asked.saturating_add((asked / 4).min(HINT_JITTER));
-            most.map(|most| sum(most - 1, |n| policy.backoff.range(n).1.max(asked)))
+            let first = match policy.retry_after.share {
+                Share::All => asked,
+                Share::Off | Share::Retries => Duration::ZERO,
+            };
+            let retries = |n| policy.backoff.range(n).1.max(asked);
+            most.map(|most| sum(most - 1, retries).saturating_add(first))
         } else {
             waits
         };
         let schedule = attempts
             .zip(hinted_waits)
+            .filter(|_| !waits_in_line(policy))
             .map(|(attempts, waits)| attempts.saturating_add(waits));
         let (total, bound) = match (schedule, policy.deadline) {
             (Some(schedule), None) => (Some(schedule), Bound::Schedule),
@@ -73,10 +83,17 @@ impl Longest {
             attempts,
             waits,
             hinted_waits,
+            in_line: waits_in_line(policy),
             total,
             bound,
         }
     }
+}
+
+/// True if a limiter or bulkhead lets attempts wait for their turn, which only the deadline bounds.
+pub(super) fn waits_in_line(policy: &Policy) -> bool {
+    policy.limiter.as_ref().is_some_and(|limiter| limiter.wait)
+        || (policy.bulkhead.as_ref()).is_some_and(|bulkhead| bulkhead.max_queued > 0)
 }
 
 fn sum(waits: u32, wait: impl Fn(u32) -> Duration) -> Duration {
@@ -99,6 +116,9 @@ impl fmt::Display for Longest {
                 write!(f, "{}, by its deadline", duration::format(total))?;
             }
             (Some(total), _) => write!(f, "{}, by its attempts and waits", rounded(total))?,
+            (None, _) if self.in_line => {
+                f.write_str("unbounded, for there is no deadline")?;
+            }
             (None, _) => f.write_str("unbounded, for an attempt has no timeout")?,
         }
         if let (Some(attempts), Some(waits)) = (self.attempts, self.waits) {
@@ -119,6 +139,9 @@ impl fmt::Display for Longest {
                 _ => {}
             }
             f.write_str(")")?;
+        }
+        if self.in_line {
+            f.write_str("; the limiter or bulkhead may hold attempts in line for all of it")?;
         }
         f.write_str(".")
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use seawall_engine::{Policy, duration};
 use serde::{Deserialize, Serialize};
 
+use super::longest::waits_in_line;
 use super::{range, rounded};
 
 /// Schedules of up to so many attempts are listed whole, of longer ones the first [`LISTED`].
@@ -66,7 +67,8 @@ pub(super) fn of(policy: &Policy) -> (Vec<Planned>, Option<Later>) {
     let listed = if most <= WHOLE { most } else { LISTED };
     let last_start = last_start(policy);
     let mut earliest = Duration::ZERO;
-    let mut latest = Some(Duration::ZERO);
+    // Time in line has no bound of its own.
+    let mut latest = (!waits_in_line(policy)).then_some(Duration::ZERO);
     let mut schedule = Vec::new();
     for attempt in 1..=listed {
         let (low, high) = match attempt {
@@ -128,7 +130,11 @@ fn later(policy: &Policy, listed: u32) -> Later {
 impl fmt::Display for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.attempt == 1 {
-            return write!(f, "attempt 1 at once");
+            f.write_str("attempt 1 at once")?;
+            return match self.latest_start {
+                Some(Duration::ZERO) => Ok(()),
+                _ => f.write_str(", or when its turn in line comes"),
+            };
         }
         let waits = range(self.wait_shortest, self.wait_longest);
         write!(f, "attempt {} after a wait of {waits}", self.attempt)?;
