@@ -114,6 +114,7 @@ fn fi_budget_empty_infinite() {
     let sends = |budget: Option<BudgetSettings>| {
         let policy = Policy::builder()
             .max_attempts(100)
+            .breaker(None)
             .budget(budget)
             .build()
             .unwrap();
