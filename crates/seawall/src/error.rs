@@ -6,6 +6,8 @@ use bytes::Bytes;
 use seawall_engine::{Ending, Finish, Report};
 
 use crate::TransportError;
+#[cfg(feature = "reqwest")]
+use crate::http::error::TransportErrorKind;
 
 /// A call that got no answer, or none that the caller would take (E3).
 ///
@@ -161,7 +163,14 @@ impl Error {
         report: Report,
         source: Option<TransportError>,
     ) -> Self {
+        // A timer of the transport's own, such as reqwest's.
+        let timed_out = source
+            .as_ref()
+            .is_some_and(|source| source.kind() == TransportErrorKind::Timeout);
         let mut error = Self::new(finish, report, source);
+        if timed_out && error.0.kind == ErrorKind::Failed {
+            error.0.kind = ErrorKind::Timeout;
+        }
         error.0.what = Some(what.into());
         error
     }

@@ -16,6 +16,8 @@ mod drive;
 mod driver;
 mod error;
 mod nesting;
+#[cfg(feature = "reqwest")]
+mod panicked;
 mod recovered;
 #[cfg(feature = "reqwest")]
 mod reqwest;

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use seawall_engine::{Abandoned, Hint, Kind, Note, Outcome, Policy, Settled, Start, Time};
 
+use super::rules::Rules;
 use super::transport::{
     AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport,
 };
@@ -16,6 +17,8 @@ use crate::driver::Work;
 use crate::http::error::{self, Evidence, TransportErrorKind};
 use crate::http::hint::Hints;
 use crate::http::status::{self, RequestFacts, StatusOverrides};
+use crate::panicked::{self, Panicked};
+use crate::retry::Attempt;
 
 /// The attempts of one HTTP call.
 pub(crate) struct Exchange<T: Transport> {
@@ -30,7 +33,7 @@ pub(crate) struct Exchange<T: Transport> {
 
 /// What is the same for all attempts of a call.
 pub(crate) struct Plan {
-    pub(crate) policy: Policy,
+    pub(crate) rules: Arc<Rules>,
     /// The request carries an idempotency key.
     pub(crate) keyed: bool,
     /// Doing it twice is as good as once.
@@ -39,8 +42,6 @@ pub(crate) struct Plan {
     pub(crate) collect: bool,
     /// The caller's own classifier (C8).
     pub(crate) judge: Option<Judge>,
-    /// The names of the headers that tell the server of the attempt (D7).
-    pub(crate) announce: Option<(HeaderName, HeaderName)>,
 }
 
 /// A caller's classifier: sees method, status, headers and error; `None` leaves the defaults.
@@ -84,12 +85,13 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// The last result, for the caller.
-    pub(crate) fn take_held(&mut self) -> Held<T> {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
+    /// The last result, for the caller, and the request that every attempt was made from.
+    pub(crate) fn into_parts(self) -> (Held<T>, T::Template) {
+        let held = match self.held {
             Held::Aside(aside) => Held::Response(T::take_back(aside)),
             held => held,
-        }
+        };
+        (held, self.template)
     }
 
     fn changes(&self, start: &Start, now: Time) -> Result<Changes, BodyError> {
@@ -100,7 +102,7 @@ impl<T: Transport> Exchange<T> {
             None => Some(Payload::Reader(self.body.open()?)),
         };
         let mut headers = Vec::new();
-        if let Some((timeout, attempt)) = &self.plan.announce {
+        if let Some((timeout, attempt)) = &self.plan.rules.announce {
             if !start.timeout_at.is_never() {
                 let millis =
                     u64::try_from((start.timeout_at - now).as_millis()).unwrap_or(u64::MAX);
@@ -109,8 +111,7 @@ impl<T: Transport> Exchange<T> {
             headers.push((attempt.clone(), HeaderValue::from(start.number)));
         }
         Ok(Changes {
-            number: start.number,
-            kind: start.kind,
+            attempt: Attempt::new(start, now),
             body,
             headers,
             collect: self.progress.clone(),
@@ -122,18 +123,23 @@ impl<T: Transport> Exchange<T> {
         let settled = match sent.result {
             Ok(Exchanged::Streaming(response)) => {
                 let (status, headers) = self.transport.view(&response);
-                let held = !self.transport.is_empty(&response);
-                let settled = Settled {
-                    held,
-                    ..self.of_response(status, headers, sent.hops)
-                };
-                self.held = Held::Response(response);
-                settled
+                match self.of_response(status, headers, sent.hops) {
+                    Ok(settled) => {
+                        let held = !self.transport.is_empty(&response);
+                        self.held = Held::Response(response);
+                        Settled { held, ..settled }
+                    }
+                    Err(panicked) => self.of_hook(panicked.into()),
+                }
             }
             Ok(Exchanged::Collected(response)) => {
-                let settled = self.of_response(response.status(), response.headers(), sent.hops);
-                self.held = Held::Collected(response);
-                settled
+                match self.of_response(response.status(), response.headers(), sent.hops) {
+                    Ok(settled) => {
+                        self.held = Held::Collected(response);
+                        settled
+                    }
+                    Err(panicked) => self.of_hook(panicked.into()),
+                }
             }
             Err(failed) => self.of_failure(failed, sent.hops),
         };
@@ -143,8 +149,13 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    fn of_response(&self, status: StatusCode, headers: &HeaderMap, hops: u32) -> Settled {
-        let policy = &self.plan.policy;
+    fn of_response(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        hops: u32,
+    ) -> Result<Settled, Panicked> {
+        let policy = &self.plan.rules.policy;
         let overrides = overrides(policy);
         let facts = RequestFacts {
             keyed: self.plan.keyed,
@@ -163,10 +174,10 @@ impl<T: Transport> Exchange<T> {
             error: None,
             default: verdict.outcome,
         };
-        let outcome = self.judged(&seen);
+        let outcome = self.judged(&seen)?;
         let speaks_for_all =
             matches!(outcome, Outcome::Throttled(_)) || status == StatusCode::SERVICE_UNAVAILABLE;
-        Settled {
+        Ok(Settled {
             answered: true,
             retire: verdict.new_connection,
             hint: Hint {
@@ -176,7 +187,7 @@ impl<T: Transport> Exchange<T> {
             },
             note: Note::Status(status.as_u16()),
             ..Settled::new(outcome)
-        }
+        })
     }
 
     fn of_failure(&mut self, failed: Failed, hops: u32) -> Settled {
@@ -186,12 +197,7 @@ impl<T: Transport> Exchange<T> {
             by_hook,
         } = failed;
         if by_hook {
-            let note = Note::Error(TransportErrorKind::Hook.label().into());
-            self.held = Held::Error(TransportError::new(TransportErrorKind::Hook, error));
-            return Settled {
-                note,
-                ..Settled::new(Outcome::Permanent)
-            };
+            return self.of_hook(error);
         }
         let evidence = Evidence {
             hops,
@@ -209,22 +215,35 @@ impl<T: Transport> Exchange<T> {
             error: Some(&*error),
             default: verdict.outcome,
         };
-        let outcome = self.judged(&seen);
+        let outcome = match self.judged(&seen) {
+            Ok(outcome) => outcome,
+            Err(panicked) => return self.of_hook(panicked.into()),
+        };
         self.held = Held::Error(TransportError::new(verdict.kind, error));
         Settled {
             answered: status.is_some(),
             write_failed: verdict.kind == TransportErrorKind::BodyWrite,
+            retire: verdict.kind == TransportErrorKind::Timeout,
             note: Note::Error(verdict.kind.label().into()),
             ..Settled::new(outcome)
         }
     }
 
-    fn judged(&self, seen: &Seen<'_>) -> Outcome {
-        self.plan
-            .judge
-            .as_ref()
-            .and_then(|judge| judge(seen))
-            .unwrap_or(seen.default)
+    /// A hook of the caller's failed: it is reported as itself (E6).
+    fn of_hook(&mut self, error: Box<dyn std::error::Error + Send + Sync>) -> Settled {
+        let kind = TransportErrorKind::Hook;
+        self.held = Held::Error(TransportError::new(kind, error));
+        Settled {
+            note: Note::Error(kind.label().into()),
+            ..Settled::new(Outcome::Permanent)
+        }
+    }
+
+    fn judged(&self, seen: &Seen<'_>) -> Result<Outcome, Panicked> {
+        let Some(judge) = &self.plan.judge else {
+            return Ok(seen.default);
+        };
+        panicked::caught(|| judge(seen).unwrap_or(seen.default))
     }
 }
 

@@ -2,10 +2,12 @@
 //! [`http`](crate::http) and driven by the engine.
 
 mod exchange;
+mod rules;
 mod transport;
 
 pub use exchange::Seen;
 pub(crate) use exchange::{Exchange, Held, Judge, Plan};
+pub(crate) use rules::Rules;
 pub(crate) use transport::{
     AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport,
 };

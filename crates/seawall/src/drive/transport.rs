@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::body::{BodyError, Reader};
+use crate::retry::Attempt;
 
 /// A client that can send one attempt of a request.
 ///
@@ -51,8 +52,8 @@ pub(crate) trait Transport: Send {
 
 /// What is different in this attempt.
 pub(crate) struct Changes {
-    pub(crate) number: u32,
-    pub(crate) kind: seawall_engine::Kind,
+    /// Which attempt this is, and the time it has.
+    pub(crate) attempt: Attempt,
     /// The body; `None` sends none.
     pub(crate) body: Option<Payload>,
     /// Headers that are set in place of those of the template.

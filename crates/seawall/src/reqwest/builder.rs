@@ -3,6 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use ::reqwest::cookie::Jar;
 use ::reqwest::redirect;
 use seawall_engine::{Guards, Outcome, Policy};
 
@@ -12,7 +13,7 @@ use super::resolver::Resolver;
 use super::transport::Http;
 use super::{Client, Inner};
 use crate::Error;
-use crate::drive::{Judge, Seen};
+use crate::drive::{Judge, Rules, Seen};
 use crate::retry::Attempt;
 
 /// Builds a [`Client`].
@@ -23,6 +24,7 @@ pub struct ClientBuilder {
     judge: Option<Judge>,
     hook: Option<Hook>,
     redirects: Option<redirect::Policy>,
+    cookies: Option<Arc<Jar>>,
     configure: Arc<dyn Fn(::reqwest::ClientBuilder) -> ::reqwest::ClientBuilder + Send + Sync>,
 }
 
@@ -34,6 +36,7 @@ impl Default for ClientBuilder {
             judge: None,
             hook: None,
             redirects: None,
+            cookies: None,
             configure: Arc::new(|builder| builder),
         }
     }
@@ -55,7 +58,9 @@ impl ClientBuilder {
 
     /// Sets up reqwest's client: headers, TLS, proxies, pools, cookies.
     ///
-    /// Called again whenever a client has to be built (C7), so it must give the same each time.
+    /// Called again whenever a client has to be built (C7), so it must give the same each time: use
+    /// [`cookie_store`](Self::cookie_store) for cookies, as reqwest's own method of that name would
+    /// begin with an empty store each time.
     /// Seawall sets redirects and retries itself: see [`redirect`](Self::redirect). reqwest's own
     /// `timeout` bounds each attempt from inside; prefer the policy's.
     ///
@@ -70,6 +75,13 @@ impl ClientBuilder {
         configure: impl Fn(::reqwest::ClientBuilder) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Self {
         self.configure = Arc::new(configure);
+        self
+    }
+
+    /// Keeps cookies, and sends them with later attempts and calls. Off unless asked for, as in
+    /// reqwest.
+    pub fn cookie_store(mut self, enable: bool) -> Self {
+        self.cookies = enable.then(Arc::default);
         self
     }
 
@@ -144,11 +156,16 @@ impl ClientBuilder {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let connect_timeout = self.policy.connect_timeout;
         let configure = Arc::clone(&self.configure);
+        let cookies = self.cookies.take();
         let redirects = Arc::new(self.redirects.take().unwrap_or_default());
         let http = Http::built(move || {
             let builder = ::reqwest::Client::builder()
                 .connect_timeout(connect_timeout)
                 .dns_resolver(Resolver);
+            let builder = match &cookies {
+                Some(jar) => builder.cookie_provider(Arc::clone(jar)),
+                None => builder,
+            };
             let redirects = Arc::clone(&redirects);
             configure(builder)
                 .retry(::reqwest::retry::never())
@@ -168,7 +185,7 @@ impl ClientBuilder {
         Client {
             inner: Arc::new(Inner {
                 http,
-                policy: self.policy,
+                rules: Arc::new(Rules::of(self.policy)),
                 guards,
                 judge: self.judge,
                 hook: self.hook,

@@ -1,11 +1,13 @@
 use std::error::Error as StdError;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use ::reqwest::Request;
 
 use crate::drive::Failed;
+use crate::panicked;
 use crate::retry::Attempt;
 
 type Boxed = Box<dyn StdError + Send + Sync>;
@@ -36,8 +38,20 @@ where
     Fut: Future<Output = Result<Request, E>> + Send + 'static,
     E: Into<Boxed>,
 {
+    let hook = Arc::new(hook);
     Arc::new(move |request, attempt| {
-        let hooked = hook(request, attempt);
-        Box::pin(async move { hooked.await.map_err(|error| HookError(error.into())) })
+        let hook = Arc::clone(&hook);
+        Box::pin(async move {
+            let hooked = panicked::caught(|| hook(request, attempt))
+                .map_err(|panicked| HookError(panicked.into()))?;
+            let mut hooked = pin!(hooked);
+            poll_fn(
+                |context| match panicked::caught(|| hooked.as_mut().poll(context)) {
+                    Ok(polled) => polled.map_err(|error| HookError(error.into())),
+                    Err(panicked) => Poll::Ready(Err(HookError(panicked.into()))),
+                },
+            )
+            .await
+        })
     })
 }

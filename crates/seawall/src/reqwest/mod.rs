@@ -20,7 +20,7 @@ pub use builder::ClientBuilder;
 pub use request::RequestBuilder;
 pub use response::ReportExt;
 
-use crate::drive::Judge;
+use crate::drive::{Judge, Rules};
 use crate::http::method::Origin;
 use crate::{Error, TransportError};
 use hook::Hook;
@@ -51,7 +51,7 @@ pub struct Client {
 struct Inner {
     /// The error when reqwest's client could not be built: every call tells.
     http: Result<Arc<Http>, Arc<::reqwest::Error>>,
-    policy: Policy,
+    rules: Arc<Rules>,
     guards: Guards,
     judge: Option<Judge>,
     hook: Option<Hook>,
@@ -137,7 +137,7 @@ impl Client {
 
     /// Its policy.
     pub fn policy(&self) -> &Policy {
-        &self.inner.policy
+        &self.inner.rules.policy
     }
 
     /// Its guards by key: breaker states, budgets, cooldowns, to look at and to force.
@@ -164,9 +164,18 @@ impl Default for Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("policy", &self.inner.policy)
+            .field("policy", self.policy())
             .finish_non_exhaustive()
     }
+}
+
+/// Takes from a URL what is nobody's business: user info, query and fragment (E3).
+fn without_secrets(url: &mut ::reqwest::Url) {
+    // Both fail only for URLs that cannot have them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
 }
 
 /// The error of a request that could not be built, or of a client that could not.

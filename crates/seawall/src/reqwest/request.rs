@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use ::http::header::CONTENT_TYPE;
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use ::reqwest::{Request, Response};
 use bytes::Bytes;
 use http_body::Body as _;
@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::transport::ReqwestTransport;
-use super::{Client, unsent};
+use super::{Client, unsent, without_secrets};
 use crate::body::Body;
-use crate::drive::{Exchange, Held, Plan};
+use crate::drive::{Exchange, Held, Plan, Rules};
 use crate::driver::Driver;
 use crate::http::error::TransportErrorKind;
 use crate::http::key::{self, IdempotencyKey, KeySyntax};
@@ -31,10 +31,12 @@ pub struct RequestBuilder {
     body: Option<BodySource>,
     key: Option<KeyChoice>,
     idempotent: Option<bool>,
-    policy: Option<Policy>,
+    policy: Option<Arc<Rules>>,
     seed: Option<u64>,
     cancel: Option<CancelToken>,
     nested: bool,
+    /// The body is JSON; tell so, unless a header tells otherwise.
+    json: bool,
     /// What could not be built, told when it is sent.
     broken: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -65,6 +67,7 @@ impl RequestBuilder {
             seed: None,
             cancel: None,
             nested: false,
+            json: false,
             broken: None,
         }
     }
@@ -119,12 +122,8 @@ impl RequestBuilder {
         match serde_json::to_vec(json) {
             Ok(text) => {
                 self.body = Some(BodySource::Ready(Body::from(text)));
-                let typed = self.request.as_ref().is_ok_and(has_content_type);
-                if typed {
-                    self
-                } else {
-                    self.header(CONTENT_TYPE, "application/json")
-                }
+                self.json = true;
+                self
             }
             Err(error) => self.broken(error),
         }
@@ -139,6 +138,7 @@ impl RequestBuilder {
     /// The body: bytes and texts, a [`Body::factory`], a [`Body::stream`].
     pub fn body<B: Into<Body>>(mut self, body: B) -> Self {
         self.body = Some(BodySource::Ready(body.into()));
+        self.json = false;
         self
     }
 
@@ -146,6 +146,7 @@ impl RequestBuilder {
     /// goes on unbuffered, and the call can no longer be repeated (B3).
     pub fn body_stream(mut self, body: ::reqwest::Body) -> Self {
         self.body = Some(BodySource::Stream(body));
+        self.json = false;
         self
     }
 
@@ -174,9 +175,10 @@ impl RequestBuilder {
         self
     }
 
-    /// Another policy for this call. It uses the client's guards all the same.
+    /// Another policy for this call. It uses the client's guards all the same, and the client's
+    /// `connect_timeout`, which belongs to its connections.
     pub fn policy(mut self, policy: &Policy) -> Self {
-        self.policy = Some(policy.clone());
+        self.policy = Some(Arc::new(Rules::of(policy.clone())));
         self
     }
 
@@ -213,7 +215,7 @@ impl RequestBuilder {
                 response.extensions_mut().insert(ended.report);
                 Ok(response)
             }
-            held => Err(ended.what.error(held, ended.finish, ended.report)),
+            held => Err(failed(&ended.request, held, ended.finish, ended.report)),
         }
     }
 
@@ -245,62 +247,58 @@ impl RequestBuilder {
     /// As `send_bytes`; a status of 400 or above, and a body that is not the JSON expected, are
     /// errors too, with the response [inside](Error::response).
     pub async fn send_json<T: DeserializeOwned>(self) -> Result<T, Error> {
-        let (response, what) = self.collect_ok().await?;
+        let (response, request) = self.collect_ok().await?;
         serde_json::from_slice(response.body()).map_err(|error| {
             let source = TransportError::new(TransportErrorKind::Other, error.into());
-            Error::of_response(ErrorKind::Decode, what.line(), response, Some(source))
+            Error::of_response(ErrorKind::Decode, line(&request), response, Some(source))
         })
     }
 
-    async fn collect_ok(self) -> Result<(::http::Response<Bytes>, What), Error> {
-        let (response, what) = self.collect().await?;
+    async fn collect_ok(self) -> Result<(::http::Response<Bytes>, Request), Error> {
+        let (response, request) = self.collect().await?;
         if response.status() >= StatusCode::BAD_REQUEST {
             return Err(Error::of_response(
                 ErrorKind::Status,
-                what.line(),
+                line(&request),
                 response,
                 None,
             ));
         }
-        Ok((response, what))
+        Ok((response, request))
     }
 
-    async fn collect(self) -> Result<(::http::Response<Bytes>, What), Error> {
+    async fn collect(self) -> Result<(::http::Response<Bytes>, Request), Error> {
         let ended = self.run(true).await?;
         match ended.held {
             Held::Collected(mut response) => {
                 response.extensions_mut().insert(ended.report);
-                Ok((response, ended.what))
+                Ok((response, ended.request))
             }
-            held => Err(ended.what.error(held, ended.finish, ended.report)),
+            held => Err(failed(&ended.request, held, ended.finish, ended.report)),
         }
     }
 
     async fn run(self, collect: bool) -> Result<Ended, Error> {
         let Prepared {
-            policy,
+            rules,
             guards,
             seed,
             cancel,
-            exchange,
-            request,
-            what,
+            mut exchange,
+            facts,
         } = self.prepare(collect)?;
-        let driver = Driver::new(&policy, Some(&guards), request, seed);
+        let driver = Driver::new(&rules.policy, Some(&guards), facts, seed);
         let mut driver = pin!(driver.cancelled_by(cancel.as_ref()));
-        let mut exchange = pin!(exchange);
-        let finish = poll_fn(|context| driver.as_mut().poll(exchange.as_mut(), context)).await;
+        let finish =
+            poll_fn(|context| driver.as_mut().poll(Pin::new(&mut exchange), context)).await;
         let report = driver.take_report().unwrap_or_default();
-        let held = if finish.result.is_some() {
-            exchange.take_held()
-        } else {
-            Held::Nothing
-        };
+        let (held, request) = exchange.into_parts();
+        let held = finish.result.map_or(Held::Nothing, |_| held);
         Ok(Ended {
             held,
             finish,
             report,
-            what,
+            request,
         })
     }
 
@@ -315,6 +313,7 @@ impl RequestBuilder {
             seed,
             cancel,
             nested,
+            json,
             broken,
         } = self;
         let request = match request {
@@ -324,13 +323,17 @@ impl RequestBuilder {
             Err(error) => return Err(unsent(None, error)),
         };
         let mut request = request;
-        let what = What::of(&request);
         if let Some(error) = broken {
-            return Err(unsent(Some(what.line()), error));
+            return Err(unsent(Some(line(&request)), error));
         }
         let origin =
-            Origin::of_url(request.url()).map_err(|error| unsent(Some(what.line()), error))?;
-        let policy = policy.unwrap_or_else(|| client.inner.policy.clone());
+            Origin::of_url(request.url()).map_err(|error| unsent(Some(line(&request)), error))?;
+        let rules = policy.unwrap_or_else(|| Arc::clone(&client.inner.rules));
+        let policy = &rules.policy;
+        if json && !request.headers().contains_key(CONTENT_TYPE) {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
         let body = match (body, request.body_mut().take()) {
             (Some(BodySource::Ready(body)), _) => body,
             (Some(BodySource::Stream(stream)), _) => Body::stream(stream, policy.replay_limit.0),
@@ -338,16 +341,15 @@ impl RequestBuilder {
             (None, Some(body)) if body.as_bytes().is_some() => Body::bytes(in_memory(body)),
             (None, Some(body)) => Body::stream(body, policy.replay_limit.0),
         };
-        let keyed = set_key(&mut request, key, &policy)
-            .map_err(|error| unsent(Some(what.line()), error))?;
+        let keyed = set_key(&mut request, key, &rules);
         let idempotent =
             idempotent.unwrap_or_else(|| keyed || method::is_idempotent(request.method()));
-        let guards = client.key_guards(&origin, &policy);
+        let guards = client.key_guards(&origin, policy);
         let http = client
             .inner
             .http
             .as_ref()
-            .map_err(|error| unsent(Some(what.line()), Arc::clone(error)))?;
+            .map_err(|error| unsent(Some(line(&request)), Arc::clone(error)))?;
         let transport =
             ReqwestTransport::new(Arc::clone(http), http.client(), client.inner.hook.clone());
         let facts = seawall_engine::Request {
@@ -356,30 +358,21 @@ impl RequestBuilder {
             nested,
             ..seawall_engine::Request::default()
         };
-        let announce = policy.announce.as_ref().and_then(|announce| {
-            let name = |name: &str| HeaderName::try_from(name).ok();
-            Some((
-                name(&announce.timeout_header)?,
-                name(&announce.attempt_header)?,
-            ))
-        });
         let plan = Plan {
-            policy: policy.clone(),
+            rules: Arc::clone(&rules),
             keyed,
             idempotent,
             collect,
             judge: client.inner.judge.clone(),
-            announce,
         };
         let exchange = Exchange::new(transport, request, body, plan);
         Ok(Prepared {
-            policy,
+            rules,
             guards,
             seed,
             cancel,
             exchange,
-            request: facts,
-            what,
+            facts,
         })
     }
 
@@ -407,13 +400,12 @@ impl fmt::Debug for RequestBuilder {
 
 /// Everything a call needs, checked.
 struct Prepared {
-    policy: Policy,
+    rules: Arc<Rules>,
     guards: Arc<KeyGuards>,
     seed: Option<u64>,
     cancel: Option<CancelToken>,
     exchange: Exchange<ReqwestTransport>,
-    request: seawall_engine::Request,
-    what: What,
+    facts: seawall_engine::Request,
 }
 
 /// How a call ended.
@@ -421,54 +413,36 @@ struct Ended {
     held: Held<ReqwestTransport>,
     finish: Finish,
     report: Report,
-    what: What,
+    request: Request,
 }
 
-/// What was called, for an error's own line.
-struct What {
-    method: Method,
-    url: ::reqwest::Url,
+/// `GET https://example.com/items`, for an error's own line (E3).
+fn line(request: &Request) -> String {
+    let mut url = request.url().clone();
+    without_secrets(&mut url);
+    format!("{} {url}", request.method())
 }
 
-impl What {
-    fn of(request: &Request) -> Self {
-        Self {
-            method: request.method().clone(),
-            url: request.url().clone(),
-        }
-    }
-
-    /// `GET https://example.com/items`, without user info and query (E3).
-    fn line(&self) -> String {
-        let mut url = self.url.clone();
-        // Both fail only for URLs that cannot have them.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_query(None);
-        url.set_fragment(None);
-        format!("{} {url}", self.method)
-    }
-
-    fn error(&self, held: Held<ReqwestTransport>, finish: Finish, report: Report) -> Error {
-        let source = match held {
-            Held::Error(error) => Some(error),
-            _ => None,
-        };
-        Error::ended(self.line(), finish, report, source)
-    }
+fn failed(
+    request: &Request,
+    held: Held<ReqwestTransport>,
+    finish: Finish,
+    report: Report,
+) -> Error {
+    let source = match held {
+        Held::Error(error) => Some(error),
+        _ => None,
+    };
+    Error::ended(line(request), finish, report, source)
 }
 
 /// Gives the request its key, and tells whether it has one (K1).
-fn set_key(
-    request: &mut Request,
-    choice: Option<KeyChoice>,
-    policy: &Policy,
-) -> Result<bool, ::http::header::InvalidHeaderName> {
-    let settings = &policy.idempotency_key;
-    let name = HeaderName::try_from(settings.header.as_str())?;
-    let automatic = policy.idempotency_key.auto || matches!(choice, Some(KeyChoice::Auto));
-    if key::is_keyed(request.headers(), &name) {
-        return Ok(true);
+fn set_key(request: &mut Request, choice: Option<KeyChoice>, rules: &Rules) -> bool {
+    let settings = &rules.policy.idempotency_key;
+    let name = &rules.key_header;
+    let automatic = settings.auto || matches!(choice, Some(KeyChoice::Auto));
+    if key::is_keyed(request.headers(), name) {
+        return true;
     }
     let key = match choice {
         Some(KeyChoice::Given(key)) => key,
@@ -478,10 +452,12 @@ fn set_key(
                 seawall_engine::KeySyntax::Bare => KeySyntax::Bare,
             })
         }
-        _ => return Ok(false),
+        _ => return false,
     };
-    request.headers_mut().insert(name, key.as_header().clone());
-    Ok(true)
+    request
+        .headers_mut()
+        .insert(name.clone(), key.as_header().clone());
+    true
 }
 
 /// The bytes of a body that is in memory: its only frame, not a copy.
@@ -491,11 +467,4 @@ fn in_memory(mut body: ::reqwest::Body) -> Bytes {
         Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
         _ => Bytes::new(),
     }
-}
-
-fn has_content_type(request: &::reqwest::RequestBuilder) -> bool {
-    request
-        .try_clone()
-        .and_then(|request| request.build().ok())
-        .is_some_and(|request| request.headers().contains_key(CONTENT_TYPE))
 }

@@ -4,14 +4,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::http::{HeaderMap, Method, StatusCode};
-use ::reqwest::{Body, Client, ClientBuilder, Request, Response};
+use ::reqwest::{Body, Client, ClientBuilder, Request, Response, Url};
 use bytes::{Bytes, BytesMut};
 
-use super::hook::{Hook, HookError};
+use super::hook::Hook;
 use super::redirects::Counting;
 use super::response::{Aside, with_url};
 use crate::drive::{AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport};
-use crate::retry::Attempt;
 
 /// The least time between two clients that are built because a connection hung (C7).
 const RENEW_AT_MOST_EVERY: Duration = Duration::from_secs(1);
@@ -106,28 +105,28 @@ impl Transport for ReqwestTransport {
 
     fn attempt(&self, template: &Request, mut changes: Changes) -> AttemptFuture<Response> {
         let request = afresh(template, &mut changes);
-        let client = self.client.clone();
-        let collect = changes.collect.map(|progress| (progress, changes.number));
-        let sent: AttemptFuture<Response> = match &self.hook {
-            None => {
-                let sending = client.execute(request);
-                Box::pin(async move { finished(Counting::new(whole(sending, collect)).await) })
-            }
-            Some(hook) => {
-                let attempt = Attempt {
-                    number: changes.number,
-                    kind: changes.kind,
-                    time_left: None,
-                };
-                let hooked = hook(request, attempt);
-                let hooked = async move {
-                    let request = hooked.await.map_err(HookError::into_failed)?;
-                    whole(client.execute(request), collect).await
-                };
-                Box::pin(async move { finished(Counting::new(hooked).await) })
-            }
+        let sending = Sending {
+            client: self.client.clone(),
+            is_own: self.is_own(),
+            collect: changes
+                .collect
+                .map(|progress| (progress, changes.attempt.number)),
         };
-        sent
+        match &self.hook {
+            None => Box::pin(sending.send(request)),
+            Some(hook) => {
+                let hooked = hook(request, changes.attempt);
+                Box::pin(async move {
+                    match hooked.await {
+                        Ok(request) => sending.send(request).await,
+                        Err(error) => Sent {
+                            result: Err(error.into_failed()),
+                            hops: 0,
+                        },
+                    }
+                })
+            }
+        }
     }
 
     fn renew(&mut self) {
@@ -175,20 +174,55 @@ fn afresh(template: &Request, changes: &mut Changes) -> Request {
     request
 }
 
-async fn whole(
-    sending: impl Future<Output = ::reqwest::Result<Response>>,
+/// One send, of what a hook may have changed.
+struct Sending {
+    client: Client,
+    is_own: bool,
+    /// Where to tell of each piece of the body, and the attempt's number, in a collecting call.
     collect: Option<(Progress, u32)>,
-) -> Result<Exchanged<Response>, Failed> {
-    let response = sending.await.map_err(|error| Failed {
+}
+
+impl Sending {
+    async fn send(self, request: Request) -> Sent<Response> {
+        let asked = (!self.is_own).then(|| request.url().clone());
+        let exchange = async {
+            let response = match self.client.execute(request).await {
+                Ok(response) => response,
+                Err(error) => return (Err(failed(error, None)), false),
+            };
+            // A client that was handed in does not tell of its redirects.
+            let elsewhere = asked.is_some_and(|asked| !is_same(&asked, response.url()));
+            let exchanged = match &self.collect {
+                None => Ok(Exchanged::Streaming(response)),
+                Some((progress, number)) => collected(response, progress, *number)
+                    .await
+                    .map(Exchanged::Collected),
+            };
+            (exchanged, elsewhere)
+        };
+        let ((result, elsewhere), hops) = Counting::new(exchange).await;
+        Sent {
+            result,
+            hops: hops.max(u32::from(elsewhere)),
+        }
+    }
+}
+
+/// The same place, but for what is never sent: user info and fragment.
+fn is_same(a: &Url, b: &Url) -> bool {
+    a.origin() == b.origin() && a.path() == b.path() && a.query() == b.query()
+}
+
+/// No answer, or with a `status` none that is whole. The error's own text tells no secrets of the
+/// URL (E3).
+fn failed(mut error: ::reqwest::Error, status: Option<StatusCode>) -> Failed {
+    if let Some(url) = error.url_mut() {
+        super::without_secrets(url);
+    }
+    Failed {
         error: error.into(),
-        status: None,
+        status,
         by_hook: false,
-    })?;
-    match collect {
-        None => Ok(Exchanged::Streaming(response)),
-        Some((progress, number)) => collected(response, &progress, number)
-            .await
-            .map(Exchanged::Collected),
     }
 }
 
@@ -199,6 +233,8 @@ async fn collected(
     number: u32,
 ) -> Result<::http::Response<Bytes>, Failed> {
     let mut pieces = Pieces::default();
+    // The head is a sign of life too: from here on the timer bounds silence.
+    progress.store(number, Ordering::Relaxed);
     loop {
         match response.chunk().await {
             Ok(Some(piece)) => {
@@ -206,14 +242,7 @@ async fn collected(
                 pieces.push(piece);
             }
             Ok(None) => break,
-            Err(error) => {
-                let status = Some(response.status());
-                return Err(Failed {
-                    error: error.into(),
-                    status,
-                    by_hook: false,
-                });
-            }
+            Err(error) => return Err(failed(error, Some(response.status()))),
         }
     }
     let mut whole = with_url(response.url().clone(), pieces.into_bytes());
@@ -250,8 +279,4 @@ impl Pieces {
     fn into_bytes(self) -> Bytes {
         self.all.map_or(self.first, BytesMut::freeze)
     }
-}
-
-fn finished((result, hops): (Result<Exchanged<Response>, Failed>, u32)) -> Sent<Response> {
-    Sent { result, hops }
 }
