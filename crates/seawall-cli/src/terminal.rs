@@ -1,0 +1,19 @@
+use std::fmt;
+use std::io::{IsTerminal as _, Write as _};
+
+/// Writes a line to stderr. A reader that is gone is no reason to fail.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(format_args!("{line}\n"));
+}
+
+/// True when a person looks at stderr.
+pub(crate) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Writes what was asked for to stdout. `false` when its reader is gone.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
