@@ -4,7 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use seawall_engine::{
-    Action, Call, Ending, Guards, KeyGuards, Outcome, Policy, Request, Settled, Time,
+    Action, Call, Ending, Guards, KeyGuards, Outcome, Phase, Policy, Record, Report, Request,
+    Settled, Time,
 };
 
 /// Counts what its own thread allocates.
@@ -86,6 +87,39 @@ fn gk6_finding_the_guards_of_a_key_allocates_nothing() {
         }
     });
     assert_eq!(allocated, 0);
+}
+
+/// The first record of a report is inline too: the first retry waits and starts for nothing.
+#[test]
+fn e2_the_first_retry_allocates_nothing_until_it_ends() {
+    let policy = Policy::default();
+    let guards = KeyGuards::new(&policy, Time::ZERO);
+    let allocated = allocations_of(|| {
+        let mut call = Call::new(&policy, Request::default(), 1, Time::ZERO);
+        call.poll(&policy, &guards, Time::ZERO);
+        let failed = Settled::new(Outcome::Transient(Phase::Ambiguous));
+        call.ended(&policy, &guards, Time::ZERO, 1, failed);
+        let Action::Wait(wait) = call.poll(&policy, &guards, Time::ZERO) else {
+            panic!()
+        };
+        let next = call.poll(&policy, &guards, wait.until);
+        assert!(matches!(next, Action::Start(_)));
+    });
+    assert_eq!(allocated, 0);
+}
+
+#[test]
+fn e2_a_call_and_its_report_are_small() {
+    let sizes = [
+        ("Call", size_of::<Call>(), 512),
+        ("Report", size_of::<Report>(), 256),
+        ("Record", size_of::<Record>(), 160),
+        ("Action", size_of::<Action>(), 64),
+    ];
+    for (name, size, most) in sizes {
+        println!("{name}: {size} bytes");
+        assert!(size <= most, "{name} is {size} bytes, more than {most}");
+    }
 }
 
 /// The counter counts.

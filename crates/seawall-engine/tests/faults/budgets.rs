@@ -1,6 +1,6 @@
 use seawall_engine::{
-    Backoff, Budget, BudgetKind, BudgetSettings, Ending, Failure, KeyGuards, Kind, Outcome, Policy,
-    Time, Unguarded,
+    Backoff, Budget, BudgetKind, BudgetSettings, Ending, Failure, KeyGuards, Kind, Outcome, Time,
+    Unguarded,
 };
 
 use crate::virtual_driver::*;
@@ -18,7 +18,7 @@ fn ratio(ratio: f64, min_per_second: f64, burst: u32, initial: u32) -> BudgetSet
 
 #[test]
 fn h01_the_budget_bounds_the_retries_of_all_calls() {
-    let policy = Policy::builder().max_attempts(100).backoff(Backoff::none());
+    let policy = bare().max_attempts(100).backoff(Backoff::none());
     let policy = policy.budget(ratio(0.0, 0.0, 10, 10)).build().unwrap();
     let guards = KeyGuards::new(&policy, Time::ZERO);
     let sends: Vec<_> = (0..5)
@@ -78,7 +78,7 @@ fn h05_the_level_follows_without_a_retry() {
 #[test]
 fn h07_the_deadline_and_a_small_budget_bound_one_request() {
     let backoff = Backoff::exponential(ms(10)).cap(ms(500));
-    let policy = Policy::builder()
+    let policy = bare()
         .unlimited_attempts()
         .deadline(secs(5))
         .backoff(backoff);

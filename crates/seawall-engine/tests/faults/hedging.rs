@@ -31,7 +31,7 @@ fn few_tokens(tokens: u32) -> Policy {
         initial: Some(tokens),
     };
     let hedge = HedgeSettings::after(ms(50)).max(3);
-    let policy = Policy::builder()
+    let policy = bare()
         .max_attempts(4)
         .hedge(hedge)
         .backoff(Backoff::fixed(ms(10)));

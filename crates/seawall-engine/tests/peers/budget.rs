@@ -112,14 +112,9 @@ fn fi_budget_empty_infinite() {
         initial: Some(0),
     };
     let sends = |budget: Option<BudgetSettings>| {
-        let policy = Policy::builder()
-            .max_attempts(100)
-            .breaker(None)
-            .budget(budget)
-            .build()
-            .unwrap();
+        let policy = bare().max_attempts(100).budget(budget).build().unwrap();
         let guards = KeyGuards::new(&policy, Time::ZERO);
-        let policy = Policy::builder()
+        let policy = bare()
             .max_attempts(100)
             .deadline(None)
             .backoff(Backoff::none());
@@ -132,7 +127,7 @@ fn fi_budget_empty_infinite() {
 }
 
 fn half_of_calls(executions: u32, retries: u32) -> KeyGuards {
-    let policy = Policy::builder()
+    let policy = bare()
         .budget(BudgetSettings::concurrency(0.5, 1))
         .build()
         .unwrap();
@@ -172,7 +167,7 @@ fn fg_budget_5_min1() {
 #[test]
 fn fg_budget_retry_rejected() {
     let vector = vector("fg-budget-retry-rejected");
-    let policy = Policy::builder().build().unwrap();
+    let policy = bare().build().unwrap();
     let log = run_one(&policy, &half_of_calls(2, 2), |_| status(0, 503));
     assert_eq!(vector["expected"]["error"], "budget_exceeded");
     assert_eq!(log.ending(0), Ending::BudgetExhausted);
@@ -252,9 +247,7 @@ impl Aws {
         let backoff = Backoff::exponential(ms(base_ms))
             .cap(cap)
             .jitter(Jitter::None);
-        let policy = Policy::builder()
-            .budget(BudgetSettings::from(budget))
-            .backoff(backoff);
+        let policy = bare().budget(BudgetSettings::from(budget)).backoff(backoff);
         let policy = policy
             .max_attempts(number("max_attempts", 3))
             .build()

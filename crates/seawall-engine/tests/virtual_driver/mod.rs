@@ -168,7 +168,7 @@ pub fn run<G: Guard>(
 
 /// The policy of most cases: nothing but what they are about.
 pub fn bare() -> PolicyBuilder {
-    Policy::builder().budget(None).breaker(None)
+    Policy::builder().budget(None).breaker(None).breaker(None)
 }
 
 pub const fn ms(millis: u64) -> Duration {
