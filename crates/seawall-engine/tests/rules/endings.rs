@@ -182,3 +182,20 @@ fn e5_a_body_that_is_lost_during_the_wait_ends_the_call() {
         (Ending::BodyNotReplayable, Some(1))
     );
 }
+
+/// Of the reasons that several failures in flight gave, the first in the order, not in time.
+#[test]
+fn e5_the_order_holds_across_attempts_in_flight() {
+    let hedge = HedgeSettings::after(ms(100));
+    let policy = bare().max_attempts(5).hedge(hedge).build().unwrap();
+    let log = run_one(&policy, &Unguarded, |send| {
+        let (after, mut settled) = status(if send.number == 1 { 300 } else { 10 }, 503)?;
+        settled.hint.forbids = send.number == 1;
+        settled.hint.wait = (send.number == 2).then_some(secs(100));
+        Some((after, settled))
+    });
+    assert_eq!(
+        (log.sent_ms(), log.ending(0)),
+        (vec![0, 100], Ending::ServerForbids)
+    );
+}
