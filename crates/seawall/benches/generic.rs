@@ -98,10 +98,7 @@ fn main() {
                 })
             }),
         ),
-        (
-            "bare, pending once",
-            Box::new(|n| pending_once(pends(n))),
-        ),
+        ("bare, pending once", Box::new(|n| pending_once(pends(n)))),
         (
             "tokio::time::timeout, pending once",
             Box::new(|n| {

@@ -7,7 +7,7 @@ use seawall_engine::{Start, Time};
 
 use crate::classify::{Classify, EveryError, When, settled};
 use crate::driver::{Driver, Work};
-use crate::{Error, nesting};
+use crate::{CancelToken, Error, Recovered, nesting};
 
 /// An operation that borrows its context mutably, with its policy, ready to be
 /// [`run`](Self::run); made by [`retry_mut`](super::retry_mut).
@@ -17,6 +17,7 @@ pub struct RetryMut<'a, X: ?Sized, Op, C> {
     policy: &'a Policy,
     guards: Option<&'a KeyGuards>,
     seed: Option<u64>,
+    cancel: Option<&'a CancelToken>,
     request: Request,
     context: &'a mut X,
     operation: Op,
@@ -29,6 +30,7 @@ impl<'a, X: ?Sized, Op> RetryMut<'a, X, Op, EveryError> {
             policy,
             guards: None,
             seed: None,
+            cancel: None,
             request: Request {
                 concurrent: false,
                 ..Request::default()
@@ -67,6 +69,7 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
             policy: self.policy,
             guards: self.guards,
             seed: self.seed,
+            cancel: self.cancel,
             request: self.request,
             context: self.context,
             operation: self.operation,
@@ -84,6 +87,12 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
     /// failure classified as [`Unprocessed`](seawall_engine::Phase::Unprocessed) is repeated (C3).
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.request.idempotent = idempotent;
+        self
+    }
+
+    /// Lets another task or thread cancel the call, so that it ends with its report.
+    pub fn cancel(mut self, token: &'a CancelToken) -> Self {
+        self.cancel = Some(token);
         self
     }
 
@@ -116,12 +125,8 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
         Op: AsyncFnMut(&mut X) -> Result<T, E>,
         C: Classify<T, E>,
     {
-        let mut driver = pin!(Driver::new(
-            self.policy,
-            self.guards,
-            self.request,
-            self.seed
-        ));
+        let driver = Driver::new(self.policy, self.guards, self.request, self.seed);
+        let mut driver = pin!(driver.cancelled_by(self.cancel));
         let (finish, last) = drive(
             driver.as_mut(),
             self.context,
@@ -133,6 +138,23 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
         let mut report = || driver.as_mut().take_report().unwrap_or_default();
         let value = Error::conclude(finish, last, &mut report)?;
         Ok((value, report()))
+    }
+
+    /// Runs it; the value, or else the one that `fallback` makes of the error, as
+    /// [`Retry::fallback`](super::Retry::fallback) does.
+    ///
+    /// # Errors
+    ///
+    /// When the call was cancelled: the caller wished for no value.
+    pub async fn fallback<T, E>(
+        self,
+        fallback: impl FnOnce(&Error<C::Error>) -> T,
+    ) -> Result<Recovered<T, C::Error>, Error<C::Error>>
+    where
+        Op: AsyncFnMut(&mut X) -> Result<T, E>,
+        C: Classify<T, E>,
+    {
+        Recovered::or_else(self.run().await, fallback)
     }
 }
 
