@@ -31,6 +31,9 @@ pub enum Question {
     Budget(Failure),
     /// Does the adaptive throttle let an attempt through, given this uniform draw?
     Throttle(u64),
+    /// Would the breaker surely refuse an attempt at this moment? Asked when a retry is decided, so
+    /// that no wait is begun whose end is known.
+    LookAhead(Time),
     /// Would the breaker admit an attempt now?
     Look,
     /// May an attempt start, by the rate limit, no later than this?

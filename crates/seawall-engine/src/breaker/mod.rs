@@ -215,6 +215,17 @@ impl Breaker {
         }
     }
 
+    /// Until when it will surely refuse, unless it is reset; `None` when it may admit. Half-open it
+    /// may, since a probe can end at any time.
+    pub fn surely_open_until(&self) -> Option<Time> {
+        match state_of(self.word()) {
+            _ if self.is_shadow() => None,
+            State::Open => Some(self.until()),
+            State::ForcedOpen => Some(Time::NEVER),
+            _ => None,
+        }
+    }
+
     /// How many calls were refused; in shadow mode, how many would have been.
     pub fn refused(&self) -> u64 {
         self.refused.0.load(Ordering::Relaxed)

@@ -143,8 +143,18 @@ impl Call {
         let Answer::Granted(cost) = guard.ask(Question::Budget(failure), now) else {
             return Err(Ending::BudgetExhausted);
         };
-        self.retries += 1;
         let until = now.after(planned.wait);
+        if let Answer::Refused(until) = guard.ask(Question::LookAhead(until), now) {
+            guard.tell(
+                Notice::TokenBack {
+                    cost,
+                    kind: Kind::Retry,
+                },
+                now,
+            );
+            return Err(Ending::CircuitOpen { until });
+        }
+        self.retries += 1;
         let drain_until = if settled.held {
             until
                 .max(now.after(DRAIN_AT_LEAST))

@@ -94,6 +94,14 @@ impl KeyBreaker {
         }
     }
 
+    /// Refuses now what it will surely refuse at `then`.
+    pub(super) fn look_ahead(&self, then: Time, now: Time) -> Answer {
+        match self.breaker.surely_open_until() {
+            Some(until) if until > then => self.look(now),
+            _ => Answer::Free,
+        }
+    }
+
     #[inline]
     pub(super) fn permit(&self, now: Time) -> Answer {
         match self.breaker.permit(now) {

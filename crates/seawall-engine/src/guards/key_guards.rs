@@ -87,6 +87,10 @@ impl Guard for KeyGuards {
                     .withdraw(failure, now)
                     .map_or(Answer::Refused(Time::NEVER), Answer::Granted),
             },
+            Question::LookAhead(then) => match &self.breaker {
+                None => Answer::Free,
+                Some(breaker) => breaker.look_ahead(then, now),
+            },
             Question::Look => match &self.breaker {
                 None => Answer::Free,
                 Some(breaker) => breaker.look(now),

@@ -17,7 +17,12 @@ fn g_guards_are_asked_in_order_before_every_attempt() {
     let policy = bare().throttle(ThrottleSettings::default());
     run_one(&policy.build().unwrap(), &guard, failing_once);
     let send = ["throttle", "look", "limiter", "bulkhead", "permit"];
-    let expected = [&send[..], &["cooldown", "budget", "cooldown"], &send].concat();
+    let expected = [
+        &send[..],
+        &["cooldown", "budget", "look_ahead", "cooldown"],
+        &send,
+    ]
+    .concat();
     assert_eq!(guard.order(), expected);
 }
 

@@ -27,6 +27,7 @@ impl<F: Fn(Question, Time) -> Option<Answer>> Scripted<F> {
             Question::Cooldown => "cooldown",
             Question::Budget(_) => "budget",
             Question::Throttle(_) => "throttle",
+            Question::LookAhead(_) => "look_ahead",
             Question::Look => "look",
             Question::Limiter(_) => "limiter",
             Question::Bulkhead => "bulkhead",

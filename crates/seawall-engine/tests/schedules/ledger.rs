@@ -108,8 +108,10 @@ impl Guard for Ledger {
             },
             Question::Budget(_) if self.refuses(10) => refused(),
             Question::Budget(_) => self.hand_out(&self.tokens),
-            Question::Throttle(_) | Question::Look if self.refuses(3) => refused(),
-            Question::Throttle(_) | Question::Look => Answer::Free,
+            Question::Throttle(_) | Question::Look | Question::LookAhead(_) if self.refuses(3) => {
+                refused()
+            }
+            Question::Throttle(_) | Question::Look | Question::LookAhead(_) => Answer::Free,
             Question::Limiter(latest) => match self.chance.below(10) {
                 _ if self.refuses(10) => refused(),
                 1..=3 => {
