@@ -283,6 +283,10 @@ cases! { MORE_TESTS of MORE:
     e03_sqlite = "E03" on "sqlite";
     e03_postgres = "E03" on "postgres";
     e03_redis = "E03" on "redis";
+    e06_memory = "E06" on "memory";
+    e06_sqlite = "E06" on "sqlite";
+    e06_postgres = "E06" on "postgres";
+    e06_redis = "E06" on "redis";
     e04_memory = "E04" on "memory";
     e04_sqlite = "E04" on "sqlite";
     e04_postgres = "E04" on "postgres";
