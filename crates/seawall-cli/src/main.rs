@@ -6,6 +6,7 @@
 
 mod call;
 mod complaint;
+mod demo;
 mod exit;
 mod explain;
 mod interrupt;
@@ -43,6 +44,7 @@ struct CommandLine {
 enum Command {
     Call(Box<call::CallOptions>),
     Explain(explain::ExplainOptions),
+    Demo(demo::DemoOptions),
 }
 
 fn main() -> ExitCode {
@@ -71,5 +73,6 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<Exit, Complaint> {
     match line.command {
         Command::Call(options) => call::run(*options, &own),
         Command::Explain(options) => explain::run(&options, &own),
+        Command::Demo(options) => demo::run(&options),
     }
 }
