@@ -1,6 +1,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
+use std::boxed::Box;
 use std::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -88,27 +89,32 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     started: Time,
-    #[serde(with = "duration")]
-    elapsed: Duration,
+    ended: Time,
     ending: Option<Ending>,
     winner: u32,
     sent: u32,
-    omitted: u32,
     first: Option<Record>,
-    more: Vec<Record>,
+    // Few calls have a second attempt: the others pay one word for it.
+    more: Option<Box<More>>,
+}
+
+/// The attempts after the first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct More {
+    kept: Vec<Record>,
+    omitted: u32,
 }
 
 impl Report {
     pub(crate) fn new(started: Time) -> Self {
         Self {
             started,
-            elapsed: Duration::ZERO,
+            ended: started,
             ending: None,
             winner: 0,
             sent: 0,
-            omitted: 0,
             first: None,
-            more: Vec::new(),
+            more: None,
         }
     }
 
@@ -119,7 +125,7 @@ impl Report {
 
     /// From the call's beginning to its end.
     pub fn elapsed(&self) -> Duration {
-        self.elapsed
+        self.ended - self.started
     }
 
     /// Why there was no further attempt; `None` while the call runs.
@@ -134,12 +140,13 @@ impl Report {
 
     /// How many attempts between the first and the last ones are no longer kept.
     pub fn attempts_omitted(&self) -> u32 {
-        self.omitted
+        self.more.as_ref().map_or(0, |more| more.omitted)
     }
 
     /// The attempts that ended, in the order of their numbers.
     pub fn attempts(&self) -> impl DoubleEndedIterator<Item = &Record> + Clone {
-        self.first.iter().chain(self.more.iter())
+        let more = self.more.as_deref().map_or(&[][..], |more| &more.kept);
+        self.first.iter().chain(more)
     }
 
     /// The number of the attempt whose response or error the caller got.
@@ -149,8 +156,7 @@ impl Report {
 
     /// How long until the guard that refused may be asked again.
     pub fn retry_in(&self) -> Option<Duration> {
-        let ended = self.started.after(self.elapsed);
-        self.ending.as_ref()?.retry_at().map(|at| at - ended)
+        self.ending.as_ref()?.retry_at().map(|at| at - self.ended)
     }
 
     #[inline]
@@ -163,24 +169,11 @@ impl Report {
         match &self.first {
             None => self.first = Some(record),
             Some(first) if record.number < first.number => {
-                let later = self.first.replace(record);
-                self.more.splice(0..0, later);
+                if let Some(later) = self.first.replace(record) {
+                    self.more.get_or_insert_default().add(later);
+                }
             }
-            Some(_) => self.push_later(record),
-        }
-    }
-
-    fn push_later(&mut self, record: Record) {
-        // Attempts overlap only when hedged, so the place is at or near the end.
-        let place = self
-            .more
-            .iter()
-            .rposition(|kept| kept.number < record.number)
-            .map_or(0, |i| i + 1);
-        self.more.insert(place, record);
-        if self.more.len() > FIRST_KEPT - 1 + LAST_KEPT {
-            self.more.remove(FIRST_KEPT - 1);
-            self.omitted += 1;
+            Some(_) => self.more.get_or_insert_default().add(record),
         }
     }
 
@@ -188,7 +181,23 @@ impl Report {
     pub(crate) fn finish(&mut self, ending: Ending, winner: Option<u32>, now: Time) {
         self.ending = Some(ending);
         self.winner = winner.unwrap_or(0);
-        self.elapsed = now - self.started;
+        self.ended = now;
+    }
+}
+
+impl More {
+    fn add(&mut self, record: Record) {
+        // Attempts overlap only when hedged, so the place is at or near the end.
+        let place = self
+            .kept
+            .iter()
+            .rposition(|kept| kept.number < record.number)
+            .map_or(0, |i| i + 1);
+        self.kept.insert(place, record);
+        if self.kept.len() > FIRST_KEPT - 1 + LAST_KEPT {
+            self.kept.remove(FIRST_KEPT - 1);
+            self.omitted += 1;
+        }
     }
 }
 
@@ -216,7 +225,7 @@ impl Report {
             f,
             "{} attempt{plural} in {}",
             self.sent,
-            Rounded(self.elapsed)
+            Rounded(self.elapsed())
         )?;
         let mut opened = false;
         for record in self
@@ -226,8 +235,8 @@ impl Report {
             f.write_str(if opened { ", " } else { " (" })?;
             opened = true;
             write!(f, "{}", record.what())?;
-            if record.number as usize == FIRST_KEPT && self.omitted > 0 {
-                write!(f, ", … {} more", self.omitted)?;
+            if record.number as usize == FIRST_KEPT && self.attempts_omitted() > 0 {
+                write!(f, ", … {} more", self.attempts_omitted())?;
             }
         }
         if opened { f.write_str(")") } else { Ok(()) }

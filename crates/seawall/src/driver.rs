@@ -53,21 +53,20 @@ pub(crate) trait Work {
 /// So many attempts that end at once may follow each other before the other tasks of the thread
 /// have their turn: a failure that takes no time, after which nothing is waited for, must not keep
 /// the caller from giving the call up.
-const ATTEMPTS_IN_A_ROW: u32 = 16;
+const ATTEMPTS_IN_A_ROW: u8 = 16;
 
 pin_project! {
     /// A call on its way: the engine's half of it.
     pub(crate) struct Driver<'a> {
         policy: &'a Policy,
         guards: Option<&'a KeyGuards>,
-        seed: Option<u64>,
-        request: Request,
-        cancel: Option<Watch>,
-        call: Option<Call>,
+        phase: Phase,
+        // Behind a pointer, as most calls have none.
+        cancel: Option<Box<Watch>>,
         draining: bool,
         over: bool,
         // Attempts begun since the call last was pending.
-        in_a_row: u32,
+        in_a_row: u8,
         // Set once something was pending: from then on the runtime's clock is asked.
         anchor: Option<Anchor>,
         sleep_until: Time,
@@ -81,12 +80,21 @@ pin_project! {
             if *this.over {
                 return;
             }
-            if let Some(call) = this.call.as_mut() {
+            if let Phase::Going(call) = this.phase {
                 let now = time(this.anchor);
                 call.dropped(&**this.guards.get_or_insert_with(|| this.policy.guards(now)), now);
             }
         }
     }
+}
+
+enum Phase {
+    /// Not polled yet.
+    New {
+        request: Request,
+        seed: Option<u64>,
+    },
+    Going(Call),
 }
 
 impl<'a> Driver<'a> {
@@ -101,10 +109,8 @@ impl<'a> Driver<'a> {
         Self {
             policy,
             guards,
-            seed,
-            request,
+            phase: Phase::New { request, seed },
             cancel: None,
-            call: None,
             draining: false,
             over: false,
             in_a_row: 0,
@@ -116,7 +122,7 @@ impl<'a> Driver<'a> {
 
     /// Lets `token` cancel the call.
     pub(crate) fn cancelled_by(mut self, token: Option<&CancelToken>) -> Self {
-        self.cancel = token.map(Watch::over);
+        self.cancel = token.map(|token| Box::new(Watch::over(token)));
         self
     }
 
@@ -129,22 +135,20 @@ impl<'a> Driver<'a> {
     ) -> Poll<Finish> {
         let mut this = self.project();
         let policy = *this.policy;
-        let mut now = match this.call {
-            // Not read before it is needed: an attempt that has ended needs it later.
-            Some(_) => None,
-            None => {
-                let now = clock::quick();
-                let request = Request {
-                    nested: this.request.nested || nesting::inside(),
-                    ..*this.request
-                };
-                let seed = this.seed.unwrap_or_else(|| fastrand::u64(..));
-                *this.call = Some(Call::new(policy, request, seed, now));
-                this.guards.get_or_insert_with(|| policy.guards(now));
-                Some(now)
-            }
-        };
-        let (Some(call), Some(guards)) = (this.call.as_mut(), *this.guards) else {
+        // Not read before it is needed: an attempt that has ended needs it later.
+        let mut now = None;
+        if let Phase::New { request, seed } = this.phase {
+            let begun = clock::quick();
+            let request = Request {
+                nested: request.nested || nesting::inside(),
+                ..*request
+            };
+            let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+            *this.phase = Phase::Going(Call::new(policy, request, seed, begun));
+            this.guards.get_or_insert_with(|| policy.guards(begun));
+            now = Some(begun);
+        }
+        let (Phase::Going(call), Some(guards)) = (this.phase, *this.guards) else {
             return Poll::Pending;
         };
         if let Some(watch) = this.cancel
@@ -232,9 +236,12 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The call's history; empty before the first poll.
+    /// The call's history, taken out; `None` before the first poll.
     pub(crate) fn take_report(self: Pin<&mut Self>) -> Option<Report> {
-        self.project().call.take().map(Call::into_report)
+        match self.project().phase {
+            Phase::New { .. } => None,
+            Phase::Going(call) => Some(call.take_report()),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 use core::time::Duration;
+use std::boxed::Box;
 use std::vec::Vec;
 
 use crate::{Kind, Outcome, Record, Settled, Time, WaitReason};
@@ -12,7 +13,8 @@ pub(super) struct Flight {
     pub(super) capped: bool,
     pub(super) started: Time,
     pub(super) timeout_at: Time,
-    pub(super) wait: Duration,
+    /// The wait planned before it, in nanoseconds.
+    pub(super) wait: u64,
     /// The breaker's permit, 0 for none.
     pub(super) permit: u64,
     /// What the budget took, in thousandths.
@@ -26,7 +28,7 @@ impl Flight {
             kind: self.kind,
             started: self.started,
             duration: now - self.started,
-            wait: self.wait,
+            wait: Duration::from_nanos(self.wait),
             wait_reason: self.wait_reason,
             capped: self.capped,
             outcome: settled.outcome,
@@ -40,21 +42,36 @@ impl Flight {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     one: Option<Flight>,
-    more: Vec<Flight>,
+    // Hedges are rare: a call without them pays one word.
+    #[allow(clippy::box_collection)]
+    more: Option<Box<Vec<Flight>>>,
 }
+
+/// What is in flight while the next attempt waits.
+pub(super) static NONE: Flights = Flights {
+    one: None,
+    more: None,
+};
 
 impl Flights {
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.one.is_none() && self.more.is_empty()
+    pub(super) fn of(flight: Flight) -> Self {
+        Self {
+            one: Some(flight),
+            more: None,
+        }
     }
 
     #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.one.is_none() && self.more.as_ref().is_none_or(|more| more.is_empty())
+    }
+
     pub(super) fn add(&mut self, flight: Flight) {
         if self.one.is_none() {
             self.one = Some(flight);
         } else {
-            self.more.push(flight);
+            self.more.get_or_insert_default().push(flight);
         }
     }
 
@@ -67,25 +84,24 @@ impl Flights {
         {
             return self.one.take();
         }
-        let place = self
-            .more
-            .iter()
-            .position(|flight| flight.number == number)?;
-        Some(self.more.remove(place))
+        let more = self.more.as_mut()?;
+        let place = more.iter().position(|flight| flight.number == number)?;
+        Some(more.remove(place))
     }
 
     /// One of them, taken out.
     #[inline]
     pub(super) fn take_any(&mut self) -> Option<Flight> {
-        self.one
-            .take()
-            .or_else(|| (!self.more.is_empty()).then(|| self.more.remove(0)))
+        self.one.take().or_else(|| {
+            let more = self.more.as_mut()?;
+            (!more.is_empty()).then(|| more.remove(0))
+        })
     }
 
     pub(super) fn by_number(&mut self, number: u32) -> Option<&mut Flight> {
         self.one
             .iter_mut()
-            .chain(self.more.iter_mut())
+            .chain(self.more.iter_mut().flat_map(|more| more.iter_mut()))
             .find(|flight| flight.number == number)
     }
 
@@ -107,7 +123,9 @@ impl Flights {
     }
 
     fn iter(&self) -> impl Iterator<Item = &Flight> {
-        self.one.iter().chain(self.more.iter())
+        self.one
+            .iter()
+            .chain(self.more.iter().flat_map(|more| more.iter()))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Action, Call, Pending};
 use crate::call::send::obeys_cooldown;
 use crate::policy::HedgeDelay;
+use crate::time::nanos;
 use crate::{Answer, Failure, Guard, Kind, Notice, Policy, Question, Time, WaitReason};
 
 impl Call {
@@ -75,9 +76,10 @@ impl Call {
         self.hedges += 1;
         let pending = Pending {
             kind: Kind::Hedge,
-            wait: now - self.last_start,
+            wait: nanos(now - self.last_start),
             reason: Some(WaitReason::HedgeDelay),
-            cost: Some(cost),
+            cost,
+            paid: true,
             ..Pending::first(now)
         };
         Some(self.start(policy, guard, &pending, permit, now))

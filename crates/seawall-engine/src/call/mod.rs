@@ -7,6 +7,7 @@ mod plan;
 mod send;
 
 use core::time::Duration;
+use std::boxed::Box;
 
 pub use fact::{Abandoned, Action, Finish, Hint, Request, Settled, Start, Wait};
 use flight::{Flight, Flights, cut};
@@ -41,7 +42,6 @@ pub struct Call {
     draws: Draws,
     deadline: Time,
     state: State,
-    flights: Flights,
     request: Request,
     /// Retries decided so far: the n of the backoff.
     retries: u32,
@@ -52,9 +52,9 @@ pub struct Call {
     hung: bool,
     last: Last,
     /// Set once no new attempt may start; the call ends with it when none is in flight (H4).
-    blocked: Option<Ending>,
-    /// The delay before the last retry, for the decorrelated backoff.
-    previous: Duration,
+    blocked: Option<Box<Ending>>,
+    /// The delay before the last retry in nanoseconds, for the decorrelated backoff.
+    previous: u64,
     /// When the next hedge is due.
     hedge_at: Time,
     /// When the last attempt was sent: hedge delays count from there.
@@ -69,9 +69,9 @@ enum State {
     /// No attempt is in flight; one is to be sent.
     Waiting(Pending),
     /// Attempts are in flight.
-    Flying,
+    Flying(Flights),
     /// Over; what is still in flight is to be abandoned for this reason.
-    Done(Ending, Abandoned),
+    Done(Flights, Abandoned),
 }
 
 /// The last attempt that ended.
@@ -93,7 +93,6 @@ impl Call {
                 .deadline
                 .map_or(Time::NEVER, |deadline| now.after(deadline)),
             state: State::Waiting(Pending::first(now)),
-            flights: Flights::default(),
             request,
             retries: 0,
             hedges: 0,
@@ -101,7 +100,7 @@ impl Call {
             hung: false,
             last: Last::default(),
             blocked: None,
-            previous: Duration::ZERO,
+            previous: 0,
             hedge_at: Time::NEVER,
             last_start: now,
             not_before: Time::ZERO,
@@ -114,12 +113,12 @@ impl Call {
     #[inline]
     pub fn poll<G: Guard>(&mut self, policy: &Policy, guard: &G, now: Time) -> Action {
         loop {
-            if let State::Done(ending, why) = self.state {
-                return self.close(guard, ending, why, now);
+            if let State::Done(_, why) = self.state {
+                return self.close(guard, why, now);
             }
             if now >= self.deadline {
                 self.expire(guard, now);
-            } else if let Some(number) = self.flights.expired(now) {
+            } else if let Some(number) = self.flights().expired(now) {
                 self.time_out(policy, guard, number, now);
                 return Action::Abandon {
                     number,
@@ -141,10 +140,7 @@ impl Call {
         number: u32,
         settled: Settled,
     ) {
-        if matches!(self.state, State::Done(..)) {
-            return;
-        }
-        let Some(flight) = self.flights.take(number) else {
+        let Some(flight) = self.take_flight(number) else {
             return;
         };
         self.settle(guard, &flight, &settled, now);
@@ -197,7 +193,9 @@ impl Call {
     /// bounds silence, starts again (D6).
     pub fn progressed(&mut self, policy: &Policy, now: Time, number: u32) {
         let timeout_at = self.timeout_at(policy, now);
-        if let Some(flight) = self.flights.by_number(number) {
+        if let State::Flying(flights) = &mut self.state
+            && let Some(flight) = flights.by_number(number)
+        {
             flight.timeout_at = timeout_at;
         }
     }
@@ -239,15 +237,11 @@ impl Call {
                 }
                 self.send(policy, guard, now)
             }
-            State::Flying => {
+            State::Flying(flights) => {
                 if self.hedge_at <= now {
                     return self.hedge(policy, guard, now);
                 }
-                let until = self
-                    .flights
-                    .next_timeout()
-                    .min(self.hedge_at)
-                    .min(self.deadline);
+                let until = flights.next_timeout().min(self.hedge_at).min(self.deadline);
                 Some(Action::Wait(Wait {
                     until,
                     drain: false,
@@ -261,20 +255,20 @@ impl Call {
     /// The deadline has passed: everything in flight failed by it (D5).
     #[cold]
     fn expire<G: Guard>(&mut self, guard: &G, now: Time) {
-        if !self.flights.is_empty() {
+        if !self.flights().is_empty() {
             self.last = Last {
                 timed_out: true,
                 ..Last::default()
             };
         }
         // What had already ruled out further attempts comes first (E5).
-        let ending = self.blocked.unwrap_or(Ending::Deadline);
+        let ending = self.blocked.as_deref().copied().unwrap_or(Ending::Deadline);
         self.finish(guard, ending, Abandoned::Deadline, now);
     }
 
     #[cold]
     fn time_out<G: Guard>(&mut self, policy: &Policy, guard: &G, number: u32, now: Time) {
-        let Some(flight) = self.flights.take(number) else {
+        let Some(flight) = self.take_flight(number) else {
             return;
         };
         let settled = cut(Outcome::Transient(Phase::Ambiguous), "attempt timeout");
@@ -306,25 +300,30 @@ impl Call {
 
     #[inline]
     fn finish<G: Guard>(&mut self, guard: &G, ending: Ending, why: Abandoned, now: Time) {
-        if let State::Waiting(pending) = &mut self.state {
-            pending.give_back(guard, now);
-        }
+        let flights = match &mut self.state {
+            State::Waiting(pending) => {
+                pending.give_back(guard, now);
+                Flights::default()
+            }
+            State::Flying(flights) | State::Done(flights, _) => core::mem::take(flights),
+        };
         if self.report.attempts_sent() > 0 {
             guard.tell(Notice::Ended, now);
         }
         let winner =
             (self.last.delivered && ending != Ending::Cancelled).then_some(self.last.number);
         self.report.finish(ending, winner, now);
-        self.state = State::Done(ending, why);
+        self.state = State::Done(flights, why);
     }
 
     #[inline]
-    fn close<G: Guard>(&mut self, guard: &G, ending: Ending, why: Abandoned, now: Time) -> Action {
+    fn close<G: Guard>(&mut self, guard: &G, why: Abandoned, now: Time) -> Action {
         if let Some(number) = self.abandon_one(guard, now) {
             return Action::Abandon { number, why };
         }
         Action::Finish(Finish {
-            ending,
+            // Only a report that was taken out has none.
+            ending: self.report.ending().copied().unwrap_or(Ending::Cancelled),
             result: self.report.winner(),
             timed_out: self.last.timed_out,
         })
@@ -332,10 +331,11 @@ impl Call {
 
     #[inline]
     fn abandon_one<G: Guard>(&mut self, guard: &G, now: Time) -> Option<u32> {
-        let State::Done(_, why) = self.state else {
+        let State::Done(flights, why) = &mut self.state else {
             return None;
         };
-        let flight = self.flights.take_any()?;
+        let why = *why;
+        let flight = flights.take_any()?;
         let settled = match why {
             Abandoned::Deadline => cut(Outcome::Transient(Phase::Ambiguous), "deadline"),
             Abandoned::TimedOut | Abandoned::Lost | Abandoned::Cancelled => {
@@ -344,6 +344,22 @@ impl Call {
         };
         self.settle(guard, &flight, &settled, now);
         Some(flight.number)
+    }
+
+    #[inline]
+    fn flights(&self) -> &Flights {
+        match &self.state {
+            State::Waiting(_) => &flight::NONE,
+            State::Flying(flights) | State::Done(flights, _) => flights,
+        }
+    }
+
+    #[inline]
+    fn take_flight(&mut self, number: u32) -> Option<Flight> {
+        match &mut self.state {
+            State::Flying(flights) => flights.take(number),
+            State::Waiting(_) | State::Done(..) => None,
+        }
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! What follows a failure: whether another attempt may be made (C3, E5), and when (W, S3, S5).
 
 use core::time::Duration;
+use std::boxed::Box;
 
 use super::{Abandoned, Call, Pending, Settled, State};
 use crate::draw::up_to;
@@ -41,16 +42,19 @@ impl Call {
         now: Time,
     ) {
         self.take_hint(policy, guard, settled, now);
-        if let Some(stop) = self.stop(policy, settled, now) {
-            self.blocked = Some(self.blocked.map_or(stop, |blocked| earlier(blocked, stop)));
-        }
+        let blocked = match (self.blocked.take(), self.stop(policy, settled, now)) {
+            (Some(blocked), Some(stop)) => Some(earlier(*blocked, stop)),
+            (Some(blocked), None) => Some(*blocked),
+            (None, stop) => stop,
+        };
         self.write_failed |= settled.write_failed;
         self.hung |= settled.retire;
-        if !self.flights.is_empty() {
+        if !self.flights().is_empty() {
+            self.blocked = blocked.map(Box::new);
             self.hedge_early(policy, settled.outcome, now);
             return;
         }
-        let decided = match self.blocked {
+        let decided = match blocked {
             Some(ending) => Err(ending),
             None => self.plan(policy, guard, settled, now),
         };
@@ -178,8 +182,9 @@ impl Call {
     fn own_wait(&mut self, policy: &Policy, settled: &Settled, now: Time) -> Planned {
         let n = u64::from(self.retries) + 1;
         let draw = self.draws.draw(DRAW_BACKOFF, n);
-        let delay = policy.backoff.delay(self.retries + 1, self.previous, draw);
-        self.previous = delay;
+        let previous = Duration::from_nanos(self.previous);
+        let delay = policy.backoff.delay(self.retries + 1, previous, draw);
+        self.previous = nanos(delay);
         let backoff = Planned {
             wait: delay,
             reason: WaitReason::Backoff,
@@ -304,10 +309,11 @@ impl Pending {
             until,
             drain_until,
             draining,
-            wait,
+            wait: nanos(wait),
             reason: Some(reason),
             capped,
-            cost: Some(cost),
+            cost,
+            paid: true,
             ..Self::first(until)
         }
     }

@@ -1,9 +1,9 @@
 //! The guards at send time, in the order of G, and the send itself.
 
 use core::mem;
-use core::time::Duration;
 
-use super::{Abandoned, Action, Call, Flight, Start, State, Wait};
+use super::{Abandoned, Action, Call, Flight, Flights, Start, State, Wait};
+use crate::time::nanos;
 use crate::{Answer, Ending, Guard, Kind, Notice, Policy, Question, Share, Time, WaitReason};
 
 /// An attempt that is to be sent, and what was already taken for it.
@@ -16,15 +16,18 @@ pub(super) struct Pending {
     pub(super) reason: Option<WaitReason>,
     /// A place in the bulkhead is taken.
     pub(super) place: bool,
+    /// The budget took its cost.
+    pub(super) paid: bool,
     /// No cooldown stood in the way, as asked since the last wait.
     pub(super) calm: bool,
     pub(super) until: Time,
     pub(super) drain_until: Time,
-    pub(super) wait: Duration,
-    /// What the budget took, if it was asked.
-    pub(super) cost: Option<u64>,
-    /// The limiter's reservation.
-    pub(super) reserved: Option<Time>,
+    /// The wait planned so far, in nanoseconds.
+    pub(super) wait: u64,
+    /// What the budget took, once it was asked.
+    pub(super) cost: u64,
+    /// The limiter's reservation; never for none.
+    pub(super) reserved: Time,
     /// The ticket in the bulkhead's queue; 0 for none.
     pub(super) ticket: u64,
 }
@@ -47,12 +50,13 @@ impl Pending {
             capped: false,
             reason: None,
             place: false,
+            paid: false,
             calm: false,
             until: now,
             drain_until: Time::ZERO,
-            wait: Duration::ZERO,
-            cost: None,
-            reserved: None,
+            wait: 0,
+            cost: 0,
+            reserved: Time::NEVER,
             ticket: 0,
         }
     }
@@ -94,7 +98,7 @@ impl Pending {
 
     /// Waits `wait` longer, for `reason`.
     fn hold(&mut self, until: Time, now: Time, reason: WaitReason) {
-        let longer = until - now;
+        let longer = nanos(until - now);
         if longer >= self.wait {
             self.reason = Some(reason);
         }
@@ -105,10 +109,10 @@ impl Pending {
 
     /// Gives back what was taken for an attempt that is not sent (G1).
     pub(super) fn give_back<G: Guard>(&mut self, guard: &G, now: Time) {
-        if let Some(cost) = self.cost.take() {
+        if mem::take(&mut self.paid) {
             guard.tell(
                 Notice::TokenBack {
-                    cost,
+                    cost: self.cost,
                     kind: self.kind,
                 },
                 now,
@@ -119,8 +123,9 @@ impl Pending {
 
     /// Gives back what the limiter and the bulkhead gave; they are to be asked again.
     fn leave_queues<G: Guard>(&mut self, guard: &G, now: Time) {
-        if let Some(at) = self.reserved.take() {
-            guard.tell(Notice::ReservationBack(at), now);
+        let reserved = mem::replace(&mut self.reserved, Time::NEVER);
+        if !reserved.is_never() {
+            guard.tell(Notice::ReservationBack(reserved), now);
         }
         if mem::take(&mut self.place) {
             guard.tell(Notice::PlaceBack, now);
@@ -200,7 +205,7 @@ impl Call {
             match guard.ask(Question::Limiter(latest), now) {
                 Answer::Refused(until) => return Err(Ending::RateLimited { until }),
                 Answer::Until(at) => {
-                    pending.reserved = Some(at);
+                    pending.reserved = at;
                     if at > now {
                         pending.hold(at, now, WaitReason::RateLimit);
                         return Ok(None);
@@ -253,7 +258,7 @@ impl Call {
         self.report.sent();
         let number = self.report.attempts_sent();
         let timeout_at = self.timeout_at(policy, now);
-        self.flights.add(Flight {
+        let flight = Flight {
             number,
             kind: pending.kind,
             wait_reason: pending.reason,
@@ -262,10 +267,13 @@ impl Call {
             timeout_at,
             wait: pending.wait,
             permit,
-            cost: pending.cost.unwrap_or(0),
-        });
+            cost: pending.cost,
+        };
+        match &mut self.state {
+            State::Flying(flights) => flights.add(flight),
+            State::Waiting(_) | State::Done(..) => self.state = State::Flying(Flights::of(flight)),
+        }
         self.last_start = now;
-        self.state = State::Flying;
         self.arm_hedge(policy, guard, now);
         Action::Start(Start {
             number,

@@ -19,7 +19,18 @@ pin_project! {
         number: u32,
         #[pin]
         attempt: Option<Fut>,
-        hedges: Vec<(u32, Pin<Box<Fut>>)>,
+        hedges: Option<Box<Hedges<Fut>>>,
+    }
+}
+
+/// Rare: a call without them pays one word for them.
+struct Hedges<Fut> {
+    flying: Vec<(u32, Pin<Box<Fut>>)>,
+}
+
+impl<Fut> Default for Hedges<Fut> {
+    fn default() -> Self {
+        Self { flying: Vec::new() }
     }
 }
 
@@ -32,7 +43,7 @@ impl<Op, Fut, C, T, E> Operations<Op, Fut, C, T, E> {
             last: None,
             number: 0,
             attempt: None,
-            hedges: Vec::new(),
+            hedges: None,
         }
     }
 
@@ -56,7 +67,8 @@ where
             *this.number = start.number;
             this.attempt.set(Some(attempt));
         } else {
-            this.hedges.push((start.number, Box::pin(attempt)));
+            let hedges = this.hedges.get_or_insert_default();
+            hedges.flying.push((start.number, Box::pin(attempt)));
         }
     }
 
@@ -64,8 +76,8 @@ where
         let mut this = self.project();
         if *this.number == number {
             this.attempt.set(None);
-        } else {
-            this.hedges.retain(|(hedge, _)| *hedge != number);
+        } else if let Some(hedges) = this.hedges {
+            hedges.flying.retain(|(hedge, _)| *hedge != number);
         }
     }
 
@@ -80,9 +92,12 @@ where
             *this.last = Some(result);
             return Poll::Ready((*this.number, settled));
         }
-        for place in 0..this.hedges.len() {
-            if let Poll::Ready(result) = this.hedges[place].1.as_mut().poll(context) {
-                let (number, _) = this.hedges.remove(place);
+        let Some(hedges) = this.hedges else {
+            return Poll::Pending;
+        };
+        for place in 0..hedges.flying.len() {
+            if let Poll::Ready(result) = hedges.flying[place].1.as_mut().poll(context) {
+                let (number, _) = hedges.flying.remove(place);
                 let settled = settled(this.classifier, &result);
                 *this.last = Some(result);
                 return Poll::Ready((number, settled));
