@@ -232,6 +232,7 @@ fn parse_headers(lines: &[String]) -> Result<HeaderMap, Complaint> {
                 "--header: `{line}` has no colon; allowed is NAME: VALUE"
             ))
         })?;
+        let written = name;
         let name = HeaderName::try_from(name).map_err(|_| {
             Complaint::usage(format!(
                 "--header: `{name}` is not a header name; allowed are letters, digits and -"
@@ -239,7 +240,7 @@ fn parse_headers(lines: &[String]) -> Result<HeaderMap, Complaint> {
         })?;
         let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| {
             Complaint::usage(format!(
-                "--header: the value of `{name}` has a control character; allowed is text on one line"
+                "--header: the value of `{written}` has a control character; allowed is text on one line"
             ))
         })?;
         headers.try_append(name, value).map_err(|_| {
