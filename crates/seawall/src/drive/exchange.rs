@@ -26,7 +26,7 @@ pub(crate) struct Exchange<T: Transport> {
     template: T::Template,
     body: Body,
     plan: Plan,
-    in_flight: Vec<(u32, AttemptFuture<T::Response>)>,
+    in_flight: InFlight<T::Response>,
     progress: Option<Progress>,
     held: Held<T>,
 }
@@ -79,7 +79,7 @@ impl<T: Transport> Exchange<T> {
             template,
             body,
             plan,
-            in_flight: Vec::with_capacity(1),
+            in_flight: InFlight::default(),
             progress,
             held: Held::Nothing,
         }
@@ -264,26 +264,18 @@ impl<T: Transport> Work for Exchange<T> {
                 hops: 0,
             })),
         };
-        this.in_flight.push((start.number, attempt));
+        this.in_flight.add(start.number, attempt);
     }
 
     fn abandon(self: Pin<&mut Self>, number: u32, _: Abandoned) {
-        self.get_mut()
-            .in_flight
-            .retain(|(in_flight, _)| *in_flight != number);
+        self.get_mut().in_flight.remove(number);
     }
 
     fn poll_ended(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u32, Settled)> {
         let this = self.get_mut();
-        for place in 0..this.in_flight.len() {
-            let (number, attempt) = &mut this.in_flight[place];
-            let number = *number;
-            if let Poll::Ready(sent) = attempt.as_mut().poll(context) {
-                drop(this.in_flight.remove(place));
-                return Poll::Ready((number, this.settle(sent)));
-            }
-        }
-        Poll::Pending
+        this.in_flight
+            .poll(context)
+            .map(|(number, sent)| (number, this.settle(sent)))
     }
 
     fn poll_drained(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -306,6 +298,48 @@ impl<T: Transport> Work for Exchange<T> {
 
     fn is_replayable(&self) -> bool {
         self.body.is_replayable()
+    }
+}
+
+/// The attempts in flight: the usual one in its place, hedges behind it.
+struct InFlight<R> {
+    one: Option<(u32, AttemptFuture<R>)>,
+    more: Vec<(u32, AttemptFuture<R>)>,
+}
+
+impl<R> Default for InFlight<R> {
+    fn default() -> Self {
+        Self {
+            one: None,
+            more: Vec::new(),
+        }
+    }
+}
+
+impl<R> InFlight<R> {
+    fn add(&mut self, number: u32, attempt: AttemptFuture<R>) {
+        if self.one.is_none() {
+            self.one = Some((number, attempt));
+        } else {
+            self.more.push((number, attempt));
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.one.take_if(|(one, _)| *one == number);
+        self.more.retain(|(another, _)| *another != number);
+    }
+
+    /// The first of them that has ended, taken out.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(u32, Sent<R>)> {
+        for (number, attempt) in self.one.iter_mut().chain(&mut self.more) {
+            if let Poll::Ready(sent) = attempt.as_mut().poll(context) {
+                let number = *number;
+                self.remove(number);
+                return Poll::Ready((number, sent));
+            }
+        }
+        Poll::Pending
     }
 }
 

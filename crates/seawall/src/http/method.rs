@@ -1,6 +1,6 @@
 //! Which methods may be repeated, and where a request goes.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::Ipv6Addr;
 
 use http::{Method, Uri};
@@ -57,8 +57,8 @@ impl Origin {
         let host_start = key.len();
         push_host(&mut key, host);
         let host_end = key.len();
-        key.push(':');
-        key.push_str(&port.to_string());
+        // Writing to a string does not fail.
+        let _ = write!(key, ":{port}");
         Ok(Self {
             key,
             host_start,

@@ -1,0 +1,11 @@
+//! What the HTTP client promises, shown over real connections: bounded retries, connections that
+//! are used again, uploads of any size, and everything else just as in plain reqwest.
+#![cfg(feature = "reqwest")]
+
+mod as_reqwest;
+mod budget;
+mod calling;
+mod connections;
+mod dropped;
+mod template;
+mod upload;
