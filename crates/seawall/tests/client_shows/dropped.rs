@@ -122,7 +122,6 @@ async fn gl_a_call_dropped_in_flight_or_in_the_queue_gives_its_place_back() {
     let bulkhead = BulkheadSettings {
         max_concurrent: 1,
         max_queued: 2,
-        ..BulkheadSettings::default()
     };
     let client = with(policy().bulkhead(bulkhead)).build().unwrap();
     for _ in 0..3 {
