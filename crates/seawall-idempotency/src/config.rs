@@ -37,7 +37,8 @@ pub struct Config {
     pub on_store_error: OnStoreError,
     /// What a repeat gets when the outcome is unknown. Default: refused.
     pub on_unknown: OnUnknown,
-    /// What happens to an answer of 500 and above. Default: released with proof of no effect.
+    /// What happens to an answer of 500 and above, and to 408, 425 and 429, which are as passing.
+    /// Default: released with proof of no effect.
     pub on_5xx: OnServerError,
     /// How long a handler may be silent before it counts as gone. Renewed while it runs, at a
     /// third of this. Default: 30 seconds.
@@ -106,7 +107,7 @@ pub enum OnStoreError {
     Open,
 }
 
-/// What happens to an answer of 500 and above.
+/// What happens to an answer of 500 and above, 408, 425 or 429.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnServerError {
     /// With proof of no effect (the handler's transaction was rolled back) it is not kept, and a

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
@@ -282,9 +282,8 @@ impl<S: Store> Settlement<'_, S> {
             _ => {}
         }
         let no_effect = standing != Standing::NotTaken;
-        let failed_without_effect = status.is_server_error()
-            && no_effect
-            && config.on_5xx == OnServerError::ReleaseIfProven;
+        let failed_without_effect =
+            is_transient(status) && no_effect && config.on_5xx == OnServerError::ReleaseIfProven;
         let rejected = config.rejections.contains(&status)
             && !executed
             && matches!(
@@ -531,6 +530,12 @@ impl<S: Store> Settlement<'_, S> {
             None => Standing::NotTaken,
         }
     }
+}
+
+/// Whether the same request may well get another answer a moment later: 5xx, and those 4xx that
+/// say so by their meaning.
+fn is_transient(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 
 /// Calls the handler, and catches its panic.

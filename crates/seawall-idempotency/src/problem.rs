@@ -1,7 +1,7 @@
 //! The layer's own answers: problem documents (RFC 9457), one `type` for each cause.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 /// A cause for which the layer answers instead of the handler.
@@ -157,6 +157,10 @@ impl Occurrence {
         let link = format!("<{}>; rel=\"describedby\"", documentation.unwrap_or(&kind));
         if let Ok(link) = HeaderValue::from_str(&link) {
             headers.insert(LINK, link);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            // A 401 must name a scheme (RFC 9110, 15.5.2).
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(seconds) = self.retry_after_seconds {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));

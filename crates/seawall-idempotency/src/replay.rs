@@ -100,7 +100,8 @@ impl StoredOutcome {
     ///
     /// Where the body was not kept, a problem document stands for it and names the original
     /// status; it carries the replay marker too, since it answers for a request that was carried
-    /// out: a client must stop there (R50).
+    /// out: a client must stop there (R50). R7 keeps the marker from errors that stand for no
+    /// outcome; this one stands for one.
     pub(crate) fn replay(&self, base: &str, documentation: Option<&str>) -> Response<Bytes> {
         let mut response = match &self.body {
             StoredBody::Inline(body) => {

@@ -109,7 +109,7 @@ impl Plan {
         match self {
             Self::Status(status) if !transactional => {
                 let mut response = answer(status);
-                if status.is_server_error() {
+                if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
                     response.extensions_mut().insert(NotExecuted);
                 }
                 Some(response)

@@ -290,6 +290,9 @@ cases! { MORE_TESTS of MORE:
     e04_memory = "E04" on "memory";
     e04_sqlite = "E04" on "sqlite";
     e04_postgres = "E04" on "postgres";
+    e07_memory = "E07" on "memory";
+    e07_sqlite = "E07" on "sqlite";
+    e07_postgres = "E07" on "postgres";
     e05_memory = "E05" on "memory";
     e05_sqlite = "E05" on "sqlite";
     e05_postgres = "E05" on "postgres";
