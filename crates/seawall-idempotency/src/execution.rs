@@ -44,9 +44,10 @@ pub(crate) struct Job<S, Inner, ReqBody> {
     request_body: std::marker::PhantomData<fn() -> ReqBody>,
 }
 
-/// Whether the handler's own code is known to have begun.
+/// Request extension: whether the handler's own code is known to have begun. The extractor
+/// `Began` says so with axum; extractors of other frameworks say so themselves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<AtomicBool>);
+pub struct Progress(Arc<AtomicBool>);
 
 /// What came of the handler.
 enum Ran<ResBody, Error> {
@@ -92,7 +93,9 @@ impl<S, Inner, ReqBody> Job<S, Inner, ReqBody> {
 }
 
 impl Progress {
-    pub(crate) fn begin(&self) {
+    /// The handler begins: whatever it answers is its own answer (see
+    /// [`Config::rejections`](crate::Config::rejections)).
+    pub fn begin(&self) {
         self.0.store(true, Ordering::Release);
     }
 

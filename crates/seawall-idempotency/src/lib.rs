@@ -60,6 +60,7 @@ pub use config::{
     Anonymous, Config, ConfigError, InFlight, OnServerError, OnStoreError, ReplayHeaders,
 };
 pub use downstream::IdemKey;
+pub use execution::Progress;
 #[cfg(feature = "axum")]
 pub use extract::Began;
 pub use fingerprint::{Fingerprint, Fingerprinter, Fingerprinting};

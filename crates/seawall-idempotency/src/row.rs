@@ -1,8 +1,7 @@
 //! A record as a row of a table: the same columns in every SQL store.
 
 use crate::{
-    Fence, OwnerKey, Record, RecordKey, RecordState, StoreError, StoreInstant, StoredOutcome,
-    UnknownCause,
+    Fence, Record, RecordKey, RecordState, StoreError, StoreInstant, StoredOutcome, UnknownCause,
 };
 
 pub(crate) const IN_FLIGHT: i16 = 1;
@@ -73,6 +72,7 @@ pub(crate) fn fence(number: i64) -> Fence {
     Fence(u64::try_from(number).unwrap_or(0))
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) fn fence_number(fence: Fence) -> i64 {
     i64::try_from(fence.0).unwrap_or(-1)
 }
@@ -81,6 +81,7 @@ pub(crate) fn attempt(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
-pub(crate) fn owner_bytes(owner: &OwnerKey) -> &[u8] {
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn owner_bytes(owner: &crate::OwnerKey) -> &[u8] {
     owner.as_bytes().as_slice()
 }
