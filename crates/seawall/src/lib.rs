@@ -25,6 +25,8 @@ mod transport_error;
 
 pub use cancel::CancelToken;
 pub use classify::{ByMark, Classify, EveryError, Fault, When};
+#[cfg(feature = "config")]
+pub use config::preset;
 #[cfg(feature = "reqwest")]
 pub use drive::Seen;
 pub use error::{Error, ErrorKind};

@@ -8,9 +8,9 @@ mod virtual_driver;
 mod attempts;
 mod backoff;
 mod budget;
+mod coverage;
 mod differences;
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
@@ -72,18 +72,4 @@ fn every_vector_of_these_kinds_has_its_test() {
         .filter(|name| !source.contains(&format!("#[test]\nfn {name}()")))
         .collect();
     assert_eq!(missing, Vec::<String>::new());
-}
-
-#[test]
-fn every_difference_is_of_a_vector_and_listed_once() {
-    let known: BTreeSet<_> = vectors()
-        .iter()
-        .map(|vector| vector["id"].as_str().unwrap().to_owned())
-        .collect();
-    let listed: BTreeSet<_> = differences::DIFFERENCES
-        .iter()
-        .map(|(id, ..)| *id)
-        .collect();
-    assert_eq!(listed.len(), differences::DIFFERENCES.len());
-    assert!(listed.iter().all(|id| known.contains(*id)), "{listed:?}");
 }

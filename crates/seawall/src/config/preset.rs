@@ -4,23 +4,46 @@ use super::error::{ConfigError, Problem};
 use super::file::{Format, PolicyFile};
 use super::nearest::nearest_name;
 
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../presets/", $name, ".toml")))),*]
+    };
+}
+
 /// The policy files that come with the library, by name.
-const PRESETS: [(&str, &str); 5] = [
-    ("aws", include_str!("../../presets/aws.toml")),
-    ("cenkalti", include_str!("../../presets/cenkalti.toml")),
-    (
-        "go-retryablehttp",
-        include_str!("../../presets/go-retryablehttp.toml"),
-    ),
-    (
-        "grpc-hedging",
-        include_str!("../../presets/grpc-hedging.toml"),
-    ),
-    ("grpc-retry", include_str!("../../presets/grpc-retry.toml")),
+const PRESETS: [(&str, &str); 14] = presets![
+    "aws",
+    "cenkalti",
+    "envoy",
+    "finagle",
+    "go-retryablehttp",
+    "go-zero",
+    "grpc-hedging",
+    "grpc-retry",
+    "hystrix",
+    "polly",
+    "resilience4j",
+    "sentinel-count",
+    "sentinel-errors",
+    "sentinel-slow",
 ];
 
 /// A policy with the numbers of a well-known library or protocol, by the name of its file in
-/// `presets/`, which says where our rules differ on purpose.
+/// `presets/`, which says where our rules differ on purpose and which rule that is.
+///
+/// | name | what is known from there |
+/// |---|---|
+/// | `aws` | the standard retry mode of the AWS SDKs |
+/// | `cenkalti` | Go's cenkalti/backoff |
+/// | `envoy` | `retry_on: 5xx`, the retry budget, outlier detection |
+/// | `finagle` | retry budget, backup requests, failure accrual |
+/// | `go-retryablehttp` | HashiCorp's client |
+/// | `go-zero` | the adaptive breaker |
+/// | `grpc-hedging`, `grpc-retry` | proposal A6 |
+/// | `hystrix` | hystrix-go's commands |
+/// | `polly` | the standard resilience handler of .NET |
+/// | `resilience4j` | circuit breaker, retry, time limiter |
+/// | `sentinel-count`, `sentinel-errors`, `sentinel-slow` | sentinel-golang's three rules |
 ///
 /// `preset:NAME` means the same wherever the path of a policy file is taken.
 ///
