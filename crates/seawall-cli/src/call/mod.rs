@@ -159,8 +159,11 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
     let format = options.report_format();
     let report = writer::report_file(options)?;
     let single = options.count == 1;
-    let watched = format == ReportFormat::Text && terminal::is_watched();
-    let timeline = watched.then(|| Timeline::new(options.count));
+    // Many bodies on the same terminal leave no room for a bar.
+    let watched = format == ReportFormat::Text
+        && terminal::is_watched()
+        && (single || !output.is_seen());
+    let timeline = watched.then(|| Timeline::new(template.title(), options.count));
     if format == ReportFormat::Text {
         for warning in policy.warnings() {
             terminal::say(format_args!("seawall: warning: {warning}"));
@@ -178,7 +181,7 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
     let client = builder
         .build()
         .map_err(|error| Complaint::usage(story::with_cause(&error)))?;
-    let writer = Writer::new(options, format, report, output, timeline);
+    let writer = Writer::new(options, &client, format, report, output, timeline);
     Calls::new(options, client, template, interrupt)
         .run(writer)
         .await

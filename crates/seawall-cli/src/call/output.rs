@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,6 +48,11 @@ impl Output {
             file: None,
             leftover: Leftover::default(),
         })
+    }
+
+    /// True when bodies go to a terminal.
+    pub(super) fn is_seen(&self) -> bool {
+        matches!(self.target, Target::Stdout) && io::stdout().is_terminal()
     }
 
     pub(super) fn leftover(&self) -> Leftover {

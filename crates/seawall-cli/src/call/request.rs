@@ -67,10 +67,16 @@ impl Template {
         &self.shown_url
     }
 
+    /// `GET https://example.com/items`
+    pub(super) fn title(&self) -> String {
+        format!("{} {}", self.method, self.shown_url)
+    }
+
     /// The request of call `number`, and its idempotency key.
     pub(super) fn request(&self, client: &Client, number: u64) -> (RequestBuilder, Option<String>) {
-        let mut headers = self.headers.clone();
-        let mut request = client.request(self.method.clone(), self.url.clone());
+        let mut request = client
+            .request(self.method.clone(), self.url.clone())
+            .headers(self.headers.clone());
         let key = match &self.key {
             Key::None => None,
             Key::Given(key) => Some(key.clone()),
@@ -81,7 +87,6 @@ impl Template {
                 Some(text)
             }
         };
-        request = request.headers(std::mem::take(&mut headers));
         if let Some(body) = &self.body {
             request = request.body(body.clone());
         }

@@ -14,7 +14,7 @@ pub(super) fn line(template: &Template, ended: &Ended) -> String {
     match &ended.result {
         Ok(response) => {
             let report = seawall::ReportExt::report(response);
-            format!("{} {}: {report}", template.method(), template.shown_url())
+            format!("{}: {report}", template.title())
         }
         Err(error) => with_cause(error),
     }

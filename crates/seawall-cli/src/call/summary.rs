@@ -2,8 +2,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use seawall::{KeyView, State, Time};
+
 use super::ended::Ended;
 use crate::exit::Exit;
+use crate::terminal::say;
 
 /// What many calls came to.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct Summary {
     /// The failing call with the highest number.
     last_failing: Option<(u64, Exit)>,
     cancelled: bool,
+    /// On the clock of the guards.
+    ended_at: Time,
 }
 
 impl Summary {
@@ -32,6 +37,7 @@ impl Summary {
             exits: BTreeMap::new(),
             last_failing: None,
             cancelled: false,
+            ended_at: Time::ZERO,
         }
     }
 
@@ -41,6 +47,7 @@ impl Summary {
         self.attempts += sent;
         self.first_attempts += sent.min(1);
         self.latencies.push(report.elapsed());
+        self.ended_at = self.ended_at.max(report.started().after(report.elapsed()));
         let ending = report.ending().map_or("permanent", |ending| ending.name());
         *self.endings.entry(ending).or_default() += 1;
         self.cancelled |= ending == "cancelled";
@@ -72,6 +79,11 @@ impl Summary {
         self.last_failing.map_or(Exit::SUCCESS, |(_, exit)| exit)
     }
 
+    /// When the last of the calls ended.
+    pub(super) fn ended_at(&self) -> Time {
+        self.ended_at
+    }
+
     pub(super) fn ok(&self) -> u64 {
         self.ok
     }
@@ -89,7 +101,7 @@ impl fmt::Display for Summary {
         )?;
         for (at, (code, count)) in self.exits.iter().enumerate() {
             let separator = if at == 0 { " (" } else { ", " };
-            write!(f, "{separator}{count} with {code}")?;
+            write!(f, "{separator}{count} with exit code {code}")?;
         }
         if !self.exits.is_empty() {
             f.write_str(")")?;
@@ -114,6 +126,26 @@ impl fmt::Display for Summary {
             write!(f, "{separator}{ending} {count}")?;
         }
         Ok(())
+    }
+}
+
+/// A breaker that did something, and where it stands.
+pub(super) fn say_breakers(view: &KeyView) {
+    for breaker in &view.breakers {
+        if breaker.opened == 0 && breaker.refused == 0 {
+            continue;
+        }
+        let state = match breaker.state {
+            State::Closed => "closed",
+            State::Open => "open",
+            State::HalfOpen => "half open",
+            State::ForcedOpen => "forced open",
+            State::ForcedClosed => "forced closed",
+        };
+        say(format_args!(
+            "breaker of {}: {state}, opened {} times, refused {} attempts",
+            view.key, breaker.opened, breaker.refused
+        ));
     }
 }
 

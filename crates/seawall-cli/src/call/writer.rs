@@ -1,13 +1,14 @@
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+
+use seawall::Client;
 
 use super::ended::Ended;
 use super::output::{Leftover, Output};
 use super::request::Template;
 use super::summary::Summary;
 use super::timeline::Timeline;
-use super::{CallOptions, ReportFormat, json, story};
+use super::{CallOptions, ReportFormat, json, story, summary};
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::terminal::say;
@@ -16,6 +17,7 @@ use crate::terminal::say;
 #[derive(Debug)]
 pub(super) struct Writer {
     count: u64,
+    client: Client,
     format: ReportFormat,
     report: Option<File>,
     output: Output,
@@ -28,15 +30,15 @@ pub(super) fn report_file(options: &CallOptions) -> Result<Option<File>, Complai
     let Some(path) = options.report_file.as_deref() else {
         return Ok(None);
     };
-    let name = Path::new("--report-file");
     File::create(path)
         .map(Some)
-        .map_err(|error| Complaint::file(&name.display().to_string(), path, "written", &error))
+        .map_err(|error| Complaint::file("--report-file", path, "written", &error))
 }
 
 impl Writer {
     pub(super) fn new(
         options: &CallOptions,
+        client: &Client,
         format: ReportFormat,
         report: Option<File>,
         output: Output,
@@ -44,6 +46,7 @@ impl Writer {
     ) -> Self {
         Self {
             count: options.count,
+            client: client.clone(),
             format,
             report,
             output,
@@ -59,30 +62,36 @@ impl Writer {
     /// Tells of a call, and writes its body.
     pub(super) fn write(&mut self, template: &Template, ended: &Ended) -> Result<(), Complaint> {
         self.summary.add(ended);
+        if self.count == 1 {
+            self.stop_timeline();
+        }
         if let Some(timeline) = &self.timeline {
             timeline.ended(self.summary.ok(), self.summary.calls());
         }
         self.tell(template, ended)?;
-        match &ended.result {
-            Ok(response) => self.output.write(response).map_err(|complaint| {
-                // What was wrong with the call itself goes first.
-                if ended.exit() == Exit::SUCCESS {
-                    complaint
-                } else {
-                    complaint.with_exit(ended.exit())
-                }
-            }),
-            Err(_) => Ok(()),
-        }
+        let Ok(response) = &ended.result else {
+            return Ok(());
+        };
+        let output = &mut self.output;
+        let written = match &self.timeline {
+            Some(timeline) => timeline.aside(|| output.write(response)),
+            None => output.write(response),
+        };
+        written.map_err(|complaint| match ended.exit() {
+            Exit::SUCCESS => complaint,
+            // What was wrong with the call itself goes first.
+            exit => complaint.with_exit(exit),
+        })
     }
 
     /// Gives the output its name, sums up, and tells how the process ends.
     pub(super) fn finish(mut self, interrupted: Option<Exit>) -> Result<Exit, Complaint> {
-        if let Some(timeline) = self.timeline.take() {
-            timeline.finish();
-        }
+        self.stop_timeline();
         if self.count > 1 && self.format != ReportFormat::None {
             say(format_args!("{}", self.summary));
+            for view in self.client.guards().keys(self.summary.ended_at()) {
+                summary::say_breakers(&view);
+            }
         }
         match interrupted {
             Some(exit) if self.summary.cancelled() || self.summary.calls() < self.count => {
@@ -132,6 +141,12 @@ impl Writer {
             (_, true) => format!("#{} {line}\n{}", ended.number, story::attempts(report)),
             (_, false) if smooth => String::new(),
             (_, false) => format!("#{} {line}\n", ended.number),
+        }
+    }
+
+    fn stop_timeline(&mut self) {
+        if let Some(timeline) = self.timeline.take() {
+            timeline.finish();
         }
     }
 
