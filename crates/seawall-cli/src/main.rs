@@ -16,6 +16,7 @@ mod terminal;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use complaint::Complaint;
@@ -62,6 +63,11 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<Exit, Complaint> {
             // The help or the version was asked for; a reader that is gone needs none.
             let _ = error.print();
             return Ok(Exit::SUCCESS);
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // Nothing was asked for: the help, but no success.
+            let _ = error.print();
+            return Ok(Exit::USAGE);
         }
         Err(error) => return Err(Complaint::of_arguments(&error)),
     };

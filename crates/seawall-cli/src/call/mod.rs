@@ -39,7 +39,9 @@ const FAREWELL: Duration = Duration::from_millis(60);
 /// happened goes to stderr. A request that the server may have acted on is repeated only if its
 /// method or an idempotency key makes that safe.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "seawall call [OPTIONS] [METHOD] URL",
+    after_help = "Examples:
   seawall call https://api.example.com/items --max-attempts 5 --deadline 8s
   seawall call POST https://api.example.com/orders --json @order.json --idempotency-key auto
   seawall call -o archive.tgz https://example.com/archive.tgz
@@ -47,10 +49,11 @@ const FAREWELL: Duration = Duration::from_millis(60);
 
 Exit codes: 0 below 400 · 22 at 400 and above · 2 usage or configuration · 6 name lookup · 7 connect \
 · 28 deadline or timeout · 35 TLS handshake · 56 reset before an answer, or an answer cut short · 60 \
-certificate · 75 refused locally, nothing sent · 130 interrupted · 1 anything else")]
+certificate · 75 refused locally, nothing sent · 130 interrupted · 1 anything else"
+)]
 pub(crate) struct CallOptions {
     /// The method (GET, or POST when there is data), and the URL
-    #[arg(value_name = "[METHOD] URL", num_args = 1..=2)]
+    #[arg(value_names = ["METHOD", "URL"], num_args = 1..=2)]
     target: Vec<String>,
 
     /// Add a header line; may be repeated
@@ -58,7 +61,7 @@ pub(crate) struct CallOptions {
     headers: Vec<String>,
 
     /// Send this body, byte for byte: a text, @FILE, or @- for stdin. No Content-Type is added
-    #[arg(short, long, value_name = "DATA")]
+    #[arg(short, long, value_name = "DATA", allow_hyphen_values = true)]
     data: Option<OsString>,
 
     /// Send this body as JSON: a text, @FILE, or @- for stdin. Without DATA, what --data sends is
@@ -160,9 +163,8 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
     let report = writer::report_file(options)?;
     let single = options.count == 1;
     // Many bodies on the same terminal leave no room for a bar.
-    let watched = format == ReportFormat::Text
-        && terminal::is_watched()
-        && (single || !output.is_seen());
+    let watched =
+        format == ReportFormat::Text && terminal::is_watched() && (single || !output.is_seen());
     let timeline = watched.then(|| Timeline::new(template.title(), options.count));
     if format == ReportFormat::Text {
         for warning in policy.warnings() {

@@ -71,6 +71,7 @@ fn an_option_that_does_not_exist() {
     seawall(["explain", "--nonsense"]).complains_of(&["--nonsense"]);
     let run = seawall::<&str>([]);
     assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("Usage: seawall"), "{}", run.stderr);
 }
 
 #[test]

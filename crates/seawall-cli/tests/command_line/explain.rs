@@ -77,5 +77,8 @@ fn p5_the_later_change_wins_whichever_way_it_is_written() {
     std::fs::write(&file, r#"{"defaults":{"max_attempts":9}}"#).unwrap();
     let file = file.to_str().unwrap();
     assert_eq!(attempts(&[file]), 9);
+    let yaml = directory.path().join("policy.yaml");
+    std::fs::write(&yaml, "defaults:\n  max_attempts: 8\n").unwrap();
+    assert_eq!(attempts(&[yaml.to_str().unwrap()]), 8);
     assert_eq!(attempts(&["--set", "max_attempts=5", file]), 5);
 }

@@ -60,12 +60,22 @@ fn data_is_sent_byte_for_byte_as_text_file_and_stdin() {
     assert_eq!(seawall(["call", &url, "-d", &at_file]).code, 0);
     assert_eq!(seawall_fed(["call", &url, "-d", "@-"], &bytes).code, 0);
     assert_eq!(seawall(["call", &url, "-d", ""]).code, 0);
+    assert_eq!(seawall(["call", &url, "-d", "-5"]).code, 0);
     let bodies: Vec<_> = server
         .requests()
         .into_iter()
         .map(|request| request.body)
         .collect();
-    assert_eq!(bodies, [b"a=b\n&c".to_vec(), bytes.clone(), bytes, vec![]]);
+    assert_eq!(
+        bodies,
+        [
+            b"a=b\n&c".to_vec(),
+            bytes.clone(),
+            bytes,
+            vec![],
+            b"-5".to_vec()
+        ]
+    );
     assert_eq!(server.requests()[0].header("content-type"), None);
 }
 
