@@ -12,10 +12,14 @@ use seawall::{Backoff, HedgeSettings, Policy, blocking};
 const ROUNDS: usize = 61;
 const CALLS: u32 = 20_000;
 
+/// What is measured, and one call of it.
+type Row<'a> = (&'static str, Box<dyn FnMut(u64) -> u64 + 'a>);
+
 fn main() {
     let default = Policy::default();
     let plain = Policy::builder()
         .budget(None)
+        .breaker(None)
         .deadline(None)
         .attempt_timeout(None)
         .build()
@@ -28,6 +32,7 @@ fn main() {
         .backoff(Backoff::none())
         .max_attempts(2)
         .budget(None)
+        .breaker(None)
         .build()
         .unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -35,7 +40,7 @@ fn main() {
         .build()
         .unwrap();
     let _entered = runtime.enter();
-    let mut rows: Vec<(&str, Box<dyn FnMut(u64) -> u64 + '_>)> = vec![
+    let mut rows: Vec<Row<'_>> = vec![
         ("bare", Box::new(|n| ready(bare(n)))),
         (
             "default policy",

@@ -88,6 +88,8 @@ pin_project! {
     }
 }
 
+// A call is held inline so that nothing is allocated for it.
+#[allow(clippy::large_enum_variant)]
 enum Phase {
     /// Not polled yet.
     New {
