@@ -119,6 +119,10 @@ fn main() {
             Box::new(|n| pending_once(async { seawall::retry(&default, || pends(n)).await })),
         ),
     ];
+    // `-- one,two` measures those rows alone, for a profiler.
+    if let Some(only) = std::env::args().skip(1).find(|arg| !arg.starts_with("--")) {
+        rows.retain(|(name, _)| name.starts_with("bare") || only.split(',').any(|o| o == *name));
+    }
     let mut figures = vec![Vec::new(); rows.len()];
     for round in 0..ROUNDS + 3 {
         for ((_, call), figures) in rows.iter_mut().zip(&mut figures) {
@@ -135,7 +139,13 @@ fn main() {
     println!("{:38} {:>8} {:>8}", "ns per call, median", "total", "over");
     let medians: Vec<f64> = figures.iter_mut().map(|row| median(row)).collect();
     for (at, (name, _)) in rows.iter().enumerate() {
-        let bare = if at < 8 { medians[0] } else { medians[8] };
+        let bare = if name.ends_with("pending once") {
+            rows.iter()
+                .position(|(name, _)| *name == "bare, pending once")
+        } else {
+            Some(0)
+        };
+        let bare = bare.map_or(0.0, |bare| medians[bare]);
         println!("{name:38} {:8.1} {:8.1}", medians[at], medians[at] - bare);
     }
 }
