@@ -51,7 +51,7 @@ impl Anchor {
             instant: Instant::now(),
             time: last,
         };
-        anchor.now();
+        anchor.look();
         anchor
     }
 
@@ -63,6 +63,22 @@ impl Anchor {
 
     /// The present moment, which it stands for from now on.
     pub(crate) fn now(&mut self) -> Time {
+        if !matches!(THREAD.get(), Thread::Real) {
+            return self.look();
+        }
+        // Two clocks that went on alike are both real, or it makes no difference.
+        let (instant, time) = (Instant::now(), real_now());
+        let moved = instant.saturating_duration_since(self.instant);
+        let apart = moved.abs_diff(time - self.time);
+        if apart > AT_ONCE + moved / 1_024 {
+            return self.look();
+        }
+        *self = Self { instant, time };
+        time
+    }
+
+    #[cold]
+    fn look(&mut self) -> Time {
         let (instant, real) = of_runtime();
         if real {
             THREAD.set(Thread::Real);

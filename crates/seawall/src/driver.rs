@@ -123,6 +123,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Lets `token` cancel the call.
+    #[inline]
     pub(crate) fn cancelled_by(mut self, token: Option<&CancelToken>) -> Self {
         self.cancel = token.map(|token| Box::new(Watch::over(token)));
         self

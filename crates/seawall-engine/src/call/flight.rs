@@ -1,11 +1,10 @@
 use core::time::Duration;
-use std::boxed::Box;
-use std::vec::Vec;
 
+use super::{Call, State};
 use crate::{Kind, Outcome, Record, Settled, Time, WaitReason};
 
 /// An attempt in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) number: u32,
     pub(super) kind: Kind,
@@ -22,6 +21,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    #[inline]
     pub(super) fn record(&self, settled: &Settled, now: Time) -> Record {
         Record {
             number: self.number,
@@ -38,51 +38,29 @@ impl Flight {
     }
 }
 
-/// The attempts in flight: the usual one inline, hedges behind it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Flights {
-    one: Option<Flight>,
-    // Hedges are rare: a call without them pays one word.
-    #[allow(clippy::box_collection)]
-    more: Option<Box<Vec<Flight>>>,
-}
-
-/// What is in flight while the next attempt waits.
-pub(super) static NONE: Flights = Flights {
-    one: None,
-    more: None,
-};
-
-impl Flights {
+/// The attempts in flight: the usual one in the state, hedges beside it.
+impl Call {
     #[inline]
-    pub(super) fn of(flight: Flight) -> Self {
-        Self {
-            one: Some(flight),
-            more: None,
-        }
+    pub(super) fn is_flying(&self) -> bool {
+        matches!(self.state, State::Flying(Some(_)) | State::Done(Some(_)))
+            || self.more.as_ref().is_some_and(|more| !more.is_empty())
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.one.is_none() && self.more.as_ref().is_none_or(|more| more.is_empty())
-    }
-
-    pub(super) fn add(&mut self, flight: Flight) {
-        if self.one.is_none() {
-            self.one = Some(flight);
-        } else {
+    pub(super) fn add_flight(&mut self, flight: Flight) {
+        if let State::Flying(Some(_)) = self.state {
             self.more.get_or_insert_default().push(flight);
+        } else {
+            self.state = State::Flying(Some(flight));
         }
     }
 
     #[inline]
-    pub(super) fn take(&mut self, number: u32) -> Option<Flight> {
-        if self
-            .one
-            .as_ref()
-            .is_some_and(|flight| flight.number == number)
+    pub(super) fn take_flight(&mut self, number: u32) -> Option<Flight> {
+        if let State::Flying(one) | State::Done(one) = &mut self.state
+            && one.as_ref().is_some_and(|one| one.number == number)
         {
-            return self.one.take();
+            return one.take();
         }
         let more = self.more.as_mut()?;
         let place = more.iter().position(|flight| flight.number == number)?;
@@ -91,16 +69,22 @@ impl Flights {
 
     /// One of them, taken out.
     #[inline]
-    pub(super) fn take_any(&mut self) -> Option<Flight> {
-        self.one.take().or_else(|| {
-            let more = self.more.as_mut()?;
-            (!more.is_empty()).then(|| more.remove(0))
-        })
+    pub(super) fn take_any_flight(&mut self) -> Option<Flight> {
+        if let State::Flying(one) | State::Done(one) = &mut self.state
+            && one.is_some()
+        {
+            return one.take();
+        }
+        let more = self.more.as_mut()?;
+        (!more.is_empty()).then(|| more.remove(0))
     }
 
-    pub(super) fn by_number(&mut self, number: u32) -> Option<&mut Flight> {
-        self.one
-            .iter_mut()
+    pub(super) fn flight_mut(&mut self, number: u32) -> Option<&mut Flight> {
+        let one = match &mut self.state {
+            State::Flying(one) | State::Done(one) => one.as_mut(),
+            State::Waiting(_) => None,
+        };
+        one.into_iter()
             .chain(self.more.iter_mut().flat_map(|more| more.iter_mut()))
             .find(|flight| flight.number == number)
     }
@@ -108,7 +92,7 @@ impl Flights {
     /// The number of the first one whose time is up.
     #[inline]
     pub(super) fn expired(&self, now: Time) -> Option<u32> {
-        self.iter()
+        self.flights()
             .find(|flight| flight.timeout_at <= now)
             .map(|flight| flight.number)
     }
@@ -116,15 +100,19 @@ impl Flights {
     /// The earliest time at which one's time is up.
     #[inline]
     pub(super) fn next_timeout(&self) -> Time {
-        self.iter()
+        self.flights()
             .map(|flight| flight.timeout_at)
             .min()
             .unwrap_or(Time::NEVER)
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Flight> {
-        self.one
-            .iter()
+    #[inline]
+    fn flights(&self) -> impl Iterator<Item = &Flight> {
+        let one = match &self.state {
+            State::Flying(one) | State::Done(one) => one.as_ref(),
+            State::Waiting(_) => None,
+        };
+        one.into_iter()
             .chain(self.more.iter().flat_map(|more| more.iter()))
     }
 }

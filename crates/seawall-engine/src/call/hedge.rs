@@ -1,6 +1,6 @@
 //! Hedges: attempts beside one that is slow (H).
 
-use super::{Action, Call, Pending};
+use super::{Call, Sending};
 use crate::call::send::obeys_cooldown;
 use crate::policy::HedgeDelay;
 use crate::time::nanos;
@@ -48,7 +48,7 @@ impl Call {
         policy: &Policy,
         guard: &G,
         now: Time,
-    ) -> Option<Action> {
+    ) -> Option<Sending> {
         self.hedge_at = Time::NEVER;
         if !self.may_hedge(policy) || now > self.latest_start(policy) {
             return None;
@@ -74,20 +74,19 @@ impl Call {
             return None;
         };
         self.hedges += 1;
-        let pending = Pending {
+        Some(Sending {
             kind: Kind::Hedge,
-            wait: nanos(now - self.last_start),
             reason: Some(WaitReason::HedgeDelay),
+            capped: false,
+            wait: nanos(now - self.last_start),
             cost,
-            paid: true,
-            ..Pending::first(now)
-        };
-        Some(self.start(policy, guard, &pending, permit, now))
+            permit,
+        })
     }
 
     /// The breaker's permit when all guards let an attempt through without any wait.
     fn ask_at_once<G: Guard>(&self, policy: &Policy, guard: &G, now: Time) -> Option<u64> {
-        if self.is_throttled(policy, guard, now) {
+        if self.odds(policy).is_throttled(policy, guard, now) {
             return None;
         }
         if let Answer::Refused(_) = guard.ask(Question::Look, now) {

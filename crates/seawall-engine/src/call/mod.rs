@@ -8,10 +8,12 @@ mod send;
 
 use core::time::Duration;
 use std::boxed::Box;
+use std::vec::Vec;
 
 pub use fact::{Abandoned, Action, Finish, Hint, Request, Settled, Start, Wait};
-use flight::{Flight, Flights, cut};
-use send::Pending;
+use flight::{Flight, cut};
+use plan::Odds;
+use send::{Pending, Sending};
 
 use crate::{Draws, Ending, Guard, Notice, Outcome, Phase, Policy, Report, Time};
 
@@ -42,11 +44,17 @@ pub struct Call {
     draws: Draws,
     deadline: Time,
     state: State,
+    /// Hedges in flight, and what else does not fit the state. Rare: a call without them pays one
+    /// word.
+    #[allow(clippy::box_collection)]
+    more: Option<Box<Vec<Flight>>>,
     request: Request,
     /// Retries decided so far: the n of the backoff.
     retries: u32,
     /// Hedges sent so far.
     hedges: u32,
+    /// Why what is in flight at the end is abandoned.
+    why: Abandoned,
     write_failed: bool,
     /// The attempt before hung: the next goes by another connection (C7).
     hung: bool,
@@ -64,14 +72,14 @@ pub struct Call {
     report: Report,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum State {
     /// No attempt is in flight; one is to be sent.
     Waiting(Pending),
     /// Attempts are in flight.
-    Flying(Flights),
-    /// Over; what is still in flight is to be abandoned for this reason.
-    Done(Flights, Abandoned),
+    Flying(Option<Flight>),
+    /// Over; what is still in flight is to be abandoned.
+    Done(Option<Flight>),
 }
 
 /// The last attempt that ended.
@@ -93,9 +101,11 @@ impl Call {
                 .deadline
                 .map_or(Time::NEVER, |deadline| now.after(deadline)),
             state: State::Waiting(Pending::first(now)),
+            more: None,
             request,
             retries: 0,
             hedges: 0,
+            why: Abandoned::Lost,
             write_failed: false,
             hung: false,
             last: Last::default(),
@@ -113,19 +123,38 @@ impl Call {
     #[inline]
     pub fn poll<G: Guard>(&mut self, policy: &Policy, guard: &G, now: Time) -> Action {
         loop {
-            if let State::Done(_, why) = self.state {
-                return self.close(guard, why, now);
+            if let State::Done(_) = self.state {
+                return self.close(guard, now);
             }
             if now >= self.deadline {
                 self.expire(guard, now);
-            } else if let Some(number) = self.flights().expired(now) {
+                continue;
+            }
+            if let Some(number) = self.expired(now) {
                 self.time_out(policy, guard, number, now);
                 return Action::Abandon {
                     number,
                     why: Abandoned::TimedOut,
                 };
-            } else if let Some(action) = self.go_on(policy, guard, now) {
-                return action;
+            }
+            // What the clock alone, or the guards, let happen now.
+            if let State::Waiting(pending) = &mut self.state {
+                if let Some(wait) = pending.wait(self.deadline, now) {
+                    return Action::Wait(wait);
+                }
+                if let Some(sending) = self.send(policy, guard, now) {
+                    return self.start(policy, guard, sending, now);
+                }
+            } else if self.hedge_at <= now {
+                if let Some(sending) = self.hedge(policy, guard, now) {
+                    return self.start(policy, guard, sending, now);
+                }
+            } else {
+                return Action::Wait(Wait {
+                    until: self.next_timeout().min(self.hedge_at).min(self.deadline),
+                    drain: false,
+                    ticket: 0,
+                });
             }
         }
     }
@@ -140,6 +169,9 @@ impl Call {
         number: u32,
         settled: Settled,
     ) {
+        if matches!(self.state, State::Done(..)) {
+            return;
+        }
         let Some(flight) = self.take_flight(number) else {
             return;
         };
@@ -193,9 +225,7 @@ impl Call {
     /// bounds silence, starts again (D6).
     pub fn progressed(&mut self, policy: &Policy, now: Time, number: u32) {
         let timeout_at = self.timeout_at(policy, now);
-        if let State::Flying(flights) = &mut self.state
-            && let Some(flight) = flights.by_number(number)
-        {
+        if let Some(flight) = self.flight_mut(number) {
             flight.timeout_at = timeout_at;
         }
     }
@@ -226,36 +256,10 @@ impl Call {
         self.deadline
     }
 
-    /// What the clock alone, or the guards, let happen now. `None` when the state changed and has
-    /// to be looked at again.
-    #[inline]
-    fn go_on<G: Guard>(&mut self, policy: &Policy, guard: &G, now: Time) -> Option<Action> {
-        match &mut self.state {
-            State::Waiting(pending) => {
-                if let Some(wait) = pending.wait(self.deadline, now) {
-                    return Some(Action::Wait(wait));
-                }
-                self.send(policy, guard, now)
-            }
-            State::Flying(flights) => {
-                if self.hedge_at <= now {
-                    return self.hedge(policy, guard, now);
-                }
-                let until = flights.next_timeout().min(self.hedge_at).min(self.deadline);
-                Some(Action::Wait(Wait {
-                    until,
-                    drain: false,
-                    ticket: 0,
-                }))
-            }
-            State::Done(..) => None,
-        }
-    }
-
     /// The deadline has passed: everything in flight failed by it (D5).
     #[cold]
     fn expire<G: Guard>(&mut self, guard: &G, now: Time) {
-        if !self.flights().is_empty() {
+        if self.is_flying() {
             self.last = Last {
                 timed_out: true,
                 ..Last::default()
@@ -300,12 +304,12 @@ impl Call {
 
     #[inline]
     fn finish<G: Guard>(&mut self, guard: &G, ending: Ending, why: Abandoned, now: Time) {
-        let flights = match &mut self.state {
+        let one = match &mut self.state {
             State::Waiting(pending) => {
                 pending.give_back(guard, now);
-                Flights::default()
+                None
             }
-            State::Flying(flights) | State::Done(flights, _) => core::mem::take(flights),
+            State::Flying(one) | State::Done(one) => *one,
         };
         if self.report.attempts_sent() > 0 {
             guard.tell(Notice::Ended, now);
@@ -313,13 +317,17 @@ impl Call {
         let winner =
             (self.last.delivered && ending != Ending::Cancelled).then_some(self.last.number);
         self.report.finish(ending, winner, now);
-        self.state = State::Done(flights, why);
+        self.state = State::Done(one);
+        self.why = why;
     }
 
     #[inline]
-    fn close<G: Guard>(&mut self, guard: &G, why: Abandoned, now: Time) -> Action {
+    fn close<G: Guard>(&mut self, guard: &G, now: Time) -> Action {
         if let Some(number) = self.abandon_one(guard, now) {
-            return Action::Abandon { number, why };
+            return Action::Abandon {
+                number,
+                why: self.why,
+            };
         }
         Action::Finish(Finish {
             // Only a report that was taken out has none.
@@ -331,12 +339,11 @@ impl Call {
 
     #[inline]
     fn abandon_one<G: Guard>(&mut self, guard: &G, now: Time) -> Option<u32> {
-        let State::Done(flights, why) = &mut self.state else {
+        let State::Done(_) = self.state else {
             return None;
         };
-        let why = *why;
-        let flight = flights.take_any()?;
-        let settled = match why {
+        let flight = self.take_any_flight()?;
+        let settled = match self.why {
             Abandoned::Deadline => cut(Outcome::Transient(Phase::Ambiguous), "deadline"),
             Abandoned::TimedOut | Abandoned::Lost | Abandoned::Cancelled => {
                 cut(Outcome::Cancelled, "abandoned")
@@ -344,22 +351,6 @@ impl Call {
         };
         self.settle(guard, &flight, &settled, now);
         Some(flight.number)
-    }
-
-    #[inline]
-    fn flights(&self) -> &Flights {
-        match &self.state {
-            State::Waiting(_) => &flight::NONE,
-            State::Flying(flights) | State::Done(flights, _) => flights,
-        }
-    }
-
-    #[inline]
-    fn take_flight(&mut self, number: u32) -> Option<Flight> {
-        match &mut self.state {
-            State::Flying(flights) => flights.take(number),
-            State::Waiting(_) | State::Done(..) => None,
-        }
     }
 
     #[inline]

@@ -7,8 +7,8 @@ use super::{Abandoned, Call, Pending, Settled, State};
 use crate::draw::up_to;
 use crate::time::nanos;
 use crate::{
-    Answer, Ending, Failure, Guard, Kind, Notice, Outcome, Over, Phase, Policy, Question, Share,
-    Time, WaitReason,
+    Answer, Draws, Ending, Failure, Guard, Kind, Notice, Outcome, Over, Phase, Policy, Question,
+    Share, Time, WaitReason,
 };
 
 /// How long the response in hand is read at least, even when the wait is shorter (B5).
@@ -22,7 +22,7 @@ const HINT_JITTER_AT_MOST: Duration = Duration::from_secs(5);
 const DRAW_BACKOFF: u64 = 1;
 const DRAW_HINT: u64 = 2;
 const DRAW_COOLDOWN: u64 = 3;
-pub(super) const DRAW_THROTTLE: u64 = 4;
+const DRAW_THROTTLE: u64 = 4;
 
 /// A wait, and why.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl Call {
         };
         self.write_failed |= settled.write_failed;
         self.hung |= settled.retire;
-        if !self.flights().is_empty() {
+        if self.is_flying() {
             self.blocked = blocked.map(Box::new);
             self.hedge_early(policy, settled.outcome, now);
             return;
@@ -208,7 +208,7 @@ impl Call {
                 capped: true,
             };
         }
-        let wait = self.spread(policy, asked, DRAW_HINT, n, now);
+        let wait = self.odds(policy).spread(asked, DRAW_HINT, n, now);
         if wait >= delay {
             Planned {
                 wait,
@@ -237,7 +237,7 @@ impl Call {
         if end <= now.after(own.wait) {
             return Ok(own);
         }
-        match self.cooldown_wait(policy, end, now) {
+        match self.odds(policy).cooldown_wait(end, now) {
             Some(wait) => Ok(Planned {
                 wait,
                 reason: WaitReason::Cooldown,
@@ -245,31 +245,6 @@ impl Call {
             }),
             None => Err(Ending::CoolingDown { until: end }),
         }
-    }
-
-    /// How long to wait for a cooldown that ends at `end`, spread after S3; `None` when that does
-    /// not fit the deadline.
-    pub(super) fn cooldown_wait(&self, policy: &Policy, end: Time, now: Time) -> Option<Duration> {
-        let n = u64::from(self.report.attempts_sent());
-        (end <= self.latest_start(policy))
-            .then(|| self.spread(policy, end - now, DRAW_COOLDOWN, n, now))
-    }
-
-    /// `asked + U[0, min(asked/4, 5 s)]`, where the jitter is cut to what the deadline leaves.
-    fn spread(
-        &self,
-        policy: &Policy,
-        asked: Duration,
-        purpose: u64,
-        index: u64,
-        now: Time,
-    ) -> Duration {
-        let room = self.latest_start(policy) - now.after(asked);
-        let most = (asked / 4).min(HINT_JITTER_AT_MOST).min(room);
-        asked.saturating_add(Duration::from_nanos(up_to(
-            self.draws.draw(purpose, index),
-            nanos(most),
-        )))
     }
 
     /// A failure brings the next hedge forward while another attempt is in flight, but not into
@@ -287,10 +262,56 @@ impl Call {
         };
     }
 
-    /// The draw of the next attempt's throttle.
-    pub(super) fn throttle_draw(&self) -> u64 {
-        self.draws
-            .draw(DRAW_THROTTLE, u64::from(self.report.attempts_sent()))
+    /// What the random draws and the waits of the next attempt go by.
+    #[inline]
+    pub(super) fn odds(&self, policy: &Policy) -> Odds {
+        Odds {
+            draws: self.draws,
+            sent: self.report.attempts_sent(),
+            latest: self.latest_start(policy),
+        }
+    }
+}
+
+/// What the random draws and the waits of an attempt go by.
+#[derive(Clone, Copy)]
+pub(super) struct Odds {
+    draws: Draws,
+    sent: u32,
+    /// The last moment at which it may start.
+    pub(super) latest: Time,
+}
+
+impl Odds {
+    /// How long to wait for a cooldown that ends at `end`, spread after S3; `None` when that does
+    /// not fit the deadline.
+    pub(super) fn cooldown_wait(self, end: Time, now: Time) -> Option<Duration> {
+        (end <= self.latest).then(|| self.spread(end - now, DRAW_COOLDOWN, self.sent.into(), now))
+    }
+
+    /// The draw for the throttle.
+    fn throttle(self) -> u64 {
+        self.draws.draw(DRAW_THROTTLE, self.sent.into())
+    }
+
+    /// Whether the throttle turns the attempt down. A policy without one saves the draw.
+    #[inline]
+    pub(super) fn is_throttled<G: Guard>(self, policy: &Policy, guard: &G, now: Time) -> bool {
+        policy.throttle.is_some()
+            && matches!(
+                guard.ask(Question::Throttle(self.throttle()), now),
+                Answer::Refused(_)
+            )
+    }
+
+    /// `asked + U[0, min(asked/4, 5 s)]`, where the jitter is cut to what the deadline leaves.
+    fn spread(self, asked: Duration, purpose: u64, index: u64, now: Time) -> Duration {
+        let room = self.latest - now.after(asked);
+        let most = (asked / 4).min(HINT_JITTER_AT_MOST).min(room);
+        asked.saturating_add(Duration::from_nanos(up_to(
+            self.draws.draw(purpose, index),
+            nanos(most),
+        )))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use super::{Abandoned, Action, Call, Flight, Flights, Start, State, Wait};
+use super::{Abandoned, Action, Call, Flight, Odds, Start, State, Wait};
 use crate::time::nanos;
 use crate::{Answer, Ending, Guard, Kind, Notice, Policy, Question, Share, Time, WaitReason};
 
@@ -30,6 +30,17 @@ pub(super) struct Pending {
     pub(super) reserved: Time,
     /// The ticket in the bulkhead's queue; 0 for none.
     pub(super) ticket: u64,
+}
+
+/// An attempt that all guards let through.
+#[derive(Clone, Copy)]
+pub(super) struct Sending {
+    pub(super) kind: Kind,
+    pub(super) reason: Option<WaitReason>,
+    pub(super) capped: bool,
+    pub(super) wait: u64,
+    pub(super) cost: u64,
+    pub(super) permit: u64,
 }
 
 /// The guard that is asked next.
@@ -135,24 +146,103 @@ impl Pending {
         }
         self.stage = Stage::Look;
     }
+
+    /// The breaker's permit when all guards let the attempt through, `None` when it has to wait
+    /// once more, or the ending that a refusal means.
+    #[inline]
+    fn ask_guards<G: Guard>(
+        &mut self,
+        policy: &Policy,
+        guard: &G,
+        odds: Odds,
+        replayable: bool,
+        now: Time,
+    ) -> Result<Option<u64>, Ending> {
+        // An upload may have gone on, beyond what is kept, after the answer that is retried (B3).
+        if self.kind == Kind::Retry && !replayable {
+            return Err(Ending::BodyNotReplayable);
+        }
+        if now > odds.latest {
+            return Err(Ending::Deadline);
+        }
+        // Asked again after a wait for the limiter or the bulkhead: a cooldown that began meanwhile
+        // holds as well, and the place is left to a call that may go.
+        if obeys_cooldown(policy, self.kind) && !self.calm {
+            if let Answer::Until(end) = guard.ask(Question::Cooldown, now)
+                && end > now
+            {
+                let wait = odds
+                    .cooldown_wait(end, now)
+                    .ok_or(Ending::CoolingDown { until: end })?;
+                self.leave_queues(guard, now);
+                self.hold(now.after(wait), now, WaitReason::Cooldown);
+                return Ok(None);
+            }
+            self.calm = true;
+        }
+        if self.stage == Stage::Look {
+            if odds.is_throttled(policy, guard, now) {
+                return Err(Ending::ThrottledLocally);
+            }
+            if let Answer::Refused(until) = guard.ask(Question::Look, now) {
+                return Err(Ending::CircuitOpen { until });
+            }
+            self.stage = Stage::Bulkhead;
+            match guard.ask(Question::Limiter(odds.latest), now) {
+                Answer::Refused(until) => return Err(Ending::RateLimited { until }),
+                Answer::Until(at) => {
+                    self.reserved = at;
+                    if at > now {
+                        self.hold(at, now, WaitReason::RateLimit);
+                        return Ok(None);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.stage == Stage::Bulkhead {
+            match guard.ask(Question::Bulkhead, now) {
+                Answer::Refused(_) => return Err(Ending::BulkheadFull),
+                Answer::Queued(ticket) => {
+                    self.ticket = ticket;
+                    self.calm = false;
+                    return Ok(None);
+                }
+                _ => self.place = true,
+            }
+            self.stage = Stage::Permit;
+        }
+        match guard.ask(Question::Permit, now) {
+            Answer::Refused(until) => Err(Ending::CircuitOpen { until }),
+            Answer::Granted(permit) => Ok(Some(permit)),
+            _ => Ok(Some(0)),
+        }
+    }
 }
 
 impl Call {
-    /// The wait is over: asks the guards, and sends or ends. `None` when the state changed.
+    /// The wait is over: asks the guards, and what they let through is to be sent. `None` when the
+    /// state changed.
     #[inline]
     pub(super) fn send<G: Guard>(
         &mut self,
         policy: &Policy,
         guard: &G,
         now: Time,
-    ) -> Option<Action> {
-        let State::Waiting(mut pending) = self.state else {
+    ) -> Option<Sending> {
+        let (odds, replayable) = (self.odds(policy), self.request.replayable);
+        let State::Waiting(pending) = &mut self.state else {
             return None;
         };
-        let answered = self.ask_guards(policy, guard, &mut pending, now);
-        self.state = State::Waiting(pending);
-        match answered {
-            Ok(Some(permit)) => Some(self.start(policy, guard, &pending, permit, now)),
+        match pending.ask_guards(policy, guard, odds, replayable, now) {
+            Ok(Some(permit)) => Some(Sending {
+                kind: pending.kind,
+                reason: pending.reason,
+                capped: pending.capped,
+                wait: pending.wait,
+                cost: pending.cost,
+                permit,
+            }),
             Ok(None) => None,
             Err(ending) => {
                 self.finish(guard, ending, Abandoned::Lost, now);
@@ -161,98 +251,15 @@ impl Call {
         }
     }
 
-    /// The breaker's permit when all guards let the attempt through, `None` when it has to wait
-    /// once more, or the ending that a refusal means.
-    #[inline]
-    fn ask_guards<G: Guard>(
-        &self,
-        policy: &Policy,
-        guard: &G,
-        pending: &mut Pending,
-        now: Time,
-    ) -> Result<Option<u64>, Ending> {
-        // An upload may have gone on, beyond what is kept, after the answer that is retried (B3).
-        if pending.kind == Kind::Retry && !self.request.replayable {
-            return Err(Ending::BodyNotReplayable);
-        }
-        let latest = self.latest_start(policy);
-        if now > latest {
-            return Err(Ending::Deadline);
-        }
-        // Asked again after a wait for the limiter or the bulkhead: a cooldown that began meanwhile
-        // holds as well, and the place is left to a call that may go.
-        if obeys_cooldown(policy, pending.kind) && !pending.calm {
-            if let Answer::Until(end) = guard.ask(Question::Cooldown, now)
-                && end > now
-            {
-                let wait = self
-                    .cooldown_wait(policy, end, now)
-                    .ok_or(Ending::CoolingDown { until: end })?;
-                pending.leave_queues(guard, now);
-                pending.hold(now.after(wait), now, WaitReason::Cooldown);
-                return Ok(None);
-            }
-            pending.calm = true;
-        }
-        if pending.stage == Stage::Look {
-            if self.is_throttled(policy, guard, now) {
-                return Err(Ending::ThrottledLocally);
-            }
-            if let Answer::Refused(until) = guard.ask(Question::Look, now) {
-                return Err(Ending::CircuitOpen { until });
-            }
-            pending.stage = Stage::Bulkhead;
-            match guard.ask(Question::Limiter(latest), now) {
-                Answer::Refused(until) => return Err(Ending::RateLimited { until }),
-                Answer::Until(at) => {
-                    pending.reserved = at;
-                    if at > now {
-                        pending.hold(at, now, WaitReason::RateLimit);
-                        return Ok(None);
-                    }
-                }
-                _ => {}
-            }
-        }
-        if pending.stage == Stage::Bulkhead {
-            match guard.ask(Question::Bulkhead, now) {
-                Answer::Refused(_) => return Err(Ending::BulkheadFull),
-                Answer::Queued(ticket) => {
-                    pending.ticket = ticket;
-                    pending.calm = false;
-                    return Ok(None);
-                }
-                _ => pending.place = true,
-            }
-            pending.stage = Stage::Permit;
-        }
-        match guard.ask(Question::Permit, now) {
-            Answer::Refused(until) => Err(Ending::CircuitOpen { until }),
-            Answer::Granted(permit) => Ok(Some(permit)),
-            _ => Ok(Some(0)),
-        }
-    }
-
-    /// Whether the throttle turns the attempt down. A policy without one saves the draw.
-    #[inline]
-    pub(super) fn is_throttled<G: Guard>(&self, policy: &Policy, guard: &G, now: Time) -> bool {
-        policy.throttle.is_some()
-            && matches!(
-                guard.ask(Question::Throttle(self.throttle_draw()), now),
-                Answer::Refused(_)
-            )
-    }
-
     #[inline]
     pub(super) fn start<G: Guard>(
         &mut self,
         policy: &Policy,
         guard: &G,
-        pending: &Pending,
-        permit: u64,
+        sending: Sending,
         now: Time,
     ) -> Action {
-        if pending.kind == Kind::First {
+        if sending.kind == Kind::First {
             guard.tell(Notice::First, now);
         }
         self.report.sent();
@@ -260,24 +267,21 @@ impl Call {
         let timeout_at = self.timeout_at(policy, now);
         let flight = Flight {
             number,
-            kind: pending.kind,
-            wait_reason: pending.reason,
-            capped: pending.capped,
+            kind: sending.kind,
+            wait_reason: sending.reason,
+            capped: sending.capped,
             started: now,
             timeout_at,
-            wait: pending.wait,
-            permit,
-            cost: pending.cost,
+            wait: sending.wait,
+            permit: sending.permit,
+            cost: sending.cost,
         };
-        match &mut self.state {
-            State::Flying(flights) => flights.add(flight),
-            State::Waiting(_) | State::Done(..) => self.state = State::Flying(Flights::of(flight)),
-        }
+        self.add_flight(flight);
         self.last_start = now;
         self.arm_hedge(policy, guard, now);
         Action::Start(Start {
             number,
-            kind: pending.kind,
+            kind: sending.kind,
             timeout_at,
             fresh_connection: mem::take(&mut self.hung),
         })

@@ -74,7 +74,8 @@ impl KeyGuards {
 }
 
 impl Guard for KeyGuards {
-    #[inline]
+    // Each question is known where it is asked: what answers it is called right there.
+    #[inline(always)]
     fn ask(&self, question: Question, now: Time) -> Answer {
         match question {
             Question::Cooldown => match self.cooldown_until() {
@@ -118,7 +119,7 @@ impl Guard for KeyGuards {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn tell(&self, notice: Notice, now: Time) {
         match notice {
             Notice::First => {
