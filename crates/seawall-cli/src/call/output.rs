@@ -148,7 +148,7 @@ impl Target {
                 Ok(Self::Replace(path.clone()))
             }
             Ok(_) => Ok(Self::InPlace(path.clone())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_name(path) => {
                 temporary_beside(path).map_err(|error| unusable(&error))?;
                 Ok(Self::Replace(path.clone()))
             }
@@ -183,6 +183,12 @@ fn followed(path: &Path) -> PathBuf {
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     path
+}
+
+/// True for what can be the name of a new file: not `directory/`.
+fn is_name(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    path.file_name().is_some() && !last.is_some_and(|byte| std::path::is_separator((*byte).into()))
 }
 
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {

@@ -217,14 +217,18 @@ fn parse_method(text: &str) -> Result<Method, Complaint> {
 
 fn parse_url(text: &str) -> Result<Url, Complaint> {
     const ALLOWED: &str = "allowed is a whole http:// or https:// URL";
-    let wrong =
-        |why: &dyn std::fmt::Display| Complaint::usage(format!("URL: `{text}` {why}; {ALLOWED}"));
-    let url = Url::parse(text).map_err(|error| match error.to_string().as_str() {
-        "relative URL without a base" => wrong(&"has no scheme"),
-        other => wrong(&format_args!("is not a URL ({other})")),
+    let url = Url::parse(text).map_err(|error| {
+        let why = match error.to_string().as_str() {
+            "relative URL without a base" => "has no scheme".to_owned(),
+            other => format!("is not a URL ({other})"),
+        };
+        Complaint::usage(format!("URL: `{text}` {why}; {ALLOWED}"))
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong(&format_args!("has the scheme {}", url.scheme())));
+        let (shown, scheme) = (shown(&url), url.scheme());
+        return Err(Complaint::usage(format!(
+            "URL: `{shown}` has the scheme {scheme}; {ALLOWED}"
+        )));
     }
     Ok(url)
 }

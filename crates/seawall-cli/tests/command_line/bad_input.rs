@@ -19,6 +19,9 @@ fn a_bad_url_or_method() {
     ] {
         seawall(["call", url]).complains_of(&["URL", url, "http"]);
     }
+    let run = seawall(["call", "ftp://me:secret@example.com/?token=hidden"]);
+    run.complains_of(&["URL", "ftp://example.com/"]);
+    assert!(!run.stderr.contains("secret") && !run.stderr.contains("hidden"));
     seawall(["call", "G T", "http://127.0.0.1:1/"]).complains_of(&["METHOD", "G T", "GET"]);
     seawall(["call"]).complains_of(&["URL"]);
     seawall(["call", "GET", "http://127.0.0.1:1/", "more"]).complains_of(&["more"]);
@@ -122,6 +125,7 @@ fn a_file_that_cannot_be_read_or_written() {
         ("-o", "directory"),
         ("-o", "directory/"),
         ("-o", ""),
+        ("-o", "new/"),
         ("--report-file", "missing/report"),
         ("--report-file", "directory"),
     ] {

@@ -152,3 +152,26 @@ fn the_summary_tells_calls_attempts_and_latencies() {
     let run = seawall(["call", &server.url("/"), "--count", "3", "--report", "none"]);
     assert_eq!(run.stderr, "");
 }
+
+#[test]
+fn a_thousand_calls_share_a_few_connections() {
+    let server = Server::start(Reply::ok("."));
+    let run = seawall([
+        "call",
+        &server.url("/"),
+        "--count",
+        "1000",
+        "--concurrency",
+        "16",
+        "--report",
+        "json",
+    ]);
+    assert_eq!((run.code, run.stdout.len()), (0, 1000));
+    assert_eq!(run.report().len(), 1000);
+    assert!(
+        server.accepted_connections() <= 48,
+        "{}",
+        server.accepted_connections()
+    );
+    assert_eq!(server.requests().len(), 1000);
+}

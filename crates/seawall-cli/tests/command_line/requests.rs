@@ -263,3 +263,71 @@ fn headers_that_frame_the_body_do_no_harm() {
         assert_eq!(run.code, 0, "{line}: {}", run.stderr);
     }
 }
+
+#[test]
+fn a_redirect_is_part_of_its_attempt() {
+    let server =
+        Server::start(
+            |request: &seawall_testserver::Request| match request.target.as_str() {
+                "/old" => Reply::redirect(302, "/new"),
+                _ => Reply::ok("arrived"),
+            },
+        );
+    let run = seawall(["call", &server.url("/old"), "-i", "--report", "json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.text().starts_with("HTTP/1.1 200 OK\r\n"),
+        "{}",
+        run.text()
+    );
+    assert!(run.text().ends_with("arrived") && !run.text().contains("302"));
+    assert_eq!(run.report()[0]["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(run.report()[0]["url"], server.url("/old"));
+}
+
+#[test]
+fn a_head_has_no_body_and_is_no_truncation() {
+    let server = Server::start(Reply::status(200).declared_length(500));
+    let run = seawall(["call", "HEAD", &server.url("/"), "-i", "--deadline", "5s"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.text().ends_with("\r\n\r\n"), "{}", run.text());
+    assert_eq!(server.requests()[0].method, "HEAD");
+}
+
+#[test]
+fn a_policy_file_a_preset_and_a_part_switched_off_are_taken() {
+    let server = Server::start(Reply::status(503));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.toml");
+    std::fs::write(&file, "[defaults]\nmax_attempts = 2\nbudget = false\n").unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(
+        seawall(["call", &server.url("/"), "--policy", file]).code,
+        22
+    );
+    assert_eq!(server.requests().len(), 2);
+    // The command line goes before the file.
+    let more = [
+        "call",
+        &server.url("/"),
+        "--max-attempts",
+        "4",
+        "--policy",
+        file,
+    ];
+    assert_eq!(seawall(more).code, 22);
+    assert_eq!(server.requests().len(), 6);
+    let url = server.url("/");
+    let preset = [
+        "call",
+        &url,
+        "--policy",
+        "preset:aws",
+        "--max-attempts",
+        "1",
+        "--set",
+        "breaker=false",
+    ];
+    assert_eq!(seawall(preset).code, 22);
+    assert_eq!(server.requests().len(), 7);
+}
