@@ -11,7 +11,7 @@ pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Writes what was asked for to stdout. `false` when its reader is gone.
+/// Writes what was asked for to stdout, at once.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
