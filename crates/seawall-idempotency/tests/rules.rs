@@ -525,6 +525,40 @@ async fn r29_a_transaction_that_outlives_the_handler_never_commits() {
     assert_eq!(effects.load(Ordering::SeqCst), 0);
 }
 
+/// SQLite ends a transaction by itself after some errors; what a handler writes after that is no
+/// part of it, and no outcome may say that all went well.
+#[tokio::test]
+async fn r33_a_transaction_that_ended_by_itself_is_no_success() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path().join("r33.db"))
+        .await
+        .unwrap();
+    let service = Service::new(
+        store.clone(),
+        Config::default(),
+        |request: Request<Body>| async move {
+            let mut transaction = IdemTx::<sqlx::Sqlite>::take(request.extensions()).unwrap();
+            let transaction = transaction.begin().await.unwrap();
+            if request.headers().contains_key("break") {
+                sqlx::query("ROLLBACK")
+                    .execute(&mut **transaction)
+                    .await
+                    .unwrap();
+            }
+            StatusCode::CREATED
+        },
+    );
+    let mut breaking = request("key");
+    breaking.headers_mut().insert("break", "1".parse().unwrap());
+    assert_eq!(service.send(breaking).await.problem(), "store-unavailable");
+    assert_eq!(store.count().await.unwrap(), 0);
+    let again = service.post("key").await;
+    assert_eq!(
+        (again.status, again.replayed()),
+        (StatusCode::CREATED, false)
+    );
+}
+
 #[tokio::test]
 async fn r42_a_downstream_key_is_the_same_on_every_try() {
     let keys = Arc::new(std::sync::Mutex::new(Vec::new()));

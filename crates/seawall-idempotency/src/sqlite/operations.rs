@@ -14,6 +14,20 @@ use crate::{
     StoredOutcome, UnknownCause,
 };
 
+/// Writes an outcome, if the fence is current and the record not settled.
+macro_rules! write_outcome_sql {
+    () => {
+        "UPDATE seawall_idempotency SET state = 3, completed_at = ?3, expires_at = ?4,
+            forget_at = ?5, outcome = ?6, unknown_since = NULL
+        WHERE key = ?1 AND fence = ?2 AND state IN (1, 2)
+        RETURNING 1"
+    };
+}
+
+pub(super) use write_outcome_sql;
+
+const WRITE_OUTCOME: &str = write_outcome_sql!();
+
 impl Store for SqliteStore {
     fn secret(&self) -> &Secret {
         &self.secret
@@ -21,13 +35,22 @@ impl Store for SqliteStore {
 
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
         // Most repeats are answered by a look, without the writer's lock: a handler's transaction
-        // may hold that.
-        let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
-        let seen = Seen::read(&mut connection, request.key).await?;
-        drop(connection);
-        let known = seen.is_some();
-        if let Decision::Answer(claim) = decide(seen, request, self.clock.now())? {
-            return Ok(claim);
+        // may hold that. Who loses the race for a free key looks again.
+        let mut known = false;
+        for _ in 0..3 {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+            let seen = Seen::read(&mut connection, request.key).await?;
+            drop(connection);
+            known = seen.is_some();
+            match decide(seen, request, self.clock.now())? {
+                Decision::Answer(claim) => return Ok(claim),
+                Decision::Insert if !known && request.quota.is_none() => {
+                    if let Some(claim) = self.claim_free(request).await? {
+                        return Ok(claim);
+                    }
+                }
+                _ => break,
+            }
         }
         match self.claim_writing(request).await {
             // Whoever holds the database may be the owner of this very key, about to say how it
@@ -69,7 +92,15 @@ impl Store for SqliteStore {
         let _turn = self.turn().await?;
         let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
         let now = self.clock.now();
-        if write_outcome(&mut connection, key, fence, outcome, retention, now).await?
+        if write_outcome(
+            &mut connection,
+            WRITE_OUTCOME,
+            (key, fence),
+            outcome,
+            retention,
+            now,
+        )
+        .await?
             == Fenced::Held
         {
             return Ok(Fenced::Held);
@@ -184,8 +215,15 @@ impl Store for SqliteStore {
                     .await
                     .map_err(StoreError::unavailable)?;
                 let fence = row::fence(next);
-                let written =
-                    write_outcome(&mut transaction, key, fence, outcome, *retention, now).await?;
+                let written = write_outcome(
+                    &mut transaction,
+                    WRITE_OUTCOME,
+                    (key, fence),
+                    outcome,
+                    *retention,
+                    now,
+                )
+                .await?;
                 if written == Fenced::Lost {
                     return Ok(Fenced::Lost);
                 }
@@ -226,7 +264,14 @@ impl Store for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The claim of a key that a look found free, or may be taken over.
+    /// The claim of a key that a look found free: one statement. `None`: another was faster.
+    async fn claim_free(&self, request: &ClaimRequest) -> Result<Option<Claim>, StoreError> {
+        let _turn = self.turn().await?;
+        let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+        insert(&mut connection, request, self.clock.now()).await
+    }
+
+    /// The claim of a key that needs more than one look, under the writer's lock.
     async fn claim_writing(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
         let _turn = self.turn().await?;
         let mut transaction = self
@@ -236,79 +281,123 @@ impl SqliteStore {
             .map_err(StoreError::unavailable)?;
         let now = self.clock.now();
         let seen = Seen::read(&mut transaction, request.key).await?;
-        let attempt = match decide(seen, request, now)? {
+        let claim = match decide(seen, request, now)? {
             Decision::Answer(claim) | Decision::AnswerUnlessHeld(claim) => return Ok(claim),
-            Decision::TakeOver { attempt } => attempt,
+            Decision::TakeOver { attempt } => {
+                take_over(&mut transaction, request, attempt, now).await?
+            }
             Decision::Insert => {
+                // What is over makes room for the new request.
+                sqlx::query("DELETE FROM seawall_idempotency WHERE key = ?")
+                    .bind(request.key.as_bytes().as_slice())
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(StoreError::unavailable)?;
                 if let Some(quota) = request.quota
                     && live(&mut transaction, request, quota, now).await? >= i64::from(quota)
                 {
-                    return Ok(Claim::OverQuota);
+                    Claim::OverQuota
+                } else {
+                    insert(&mut transaction, request, now)
+                        .await?
+                        .ok_or_else(|| StoreError::corrupt("a deleted record is still there"))?
                 }
-                1
             }
         };
-        let fence = next_fence(&mut transaction).await?;
-        let until = now.after(request.lease);
-        sqlx::query(
-            "INSERT INTO seawall_idempotency (key, state, algorithm, fingerprint, owner, holder,
-                fence, attempt, created_at, lease_until)
-            VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-            ON CONFLICT (key) DO UPDATE SET
-                state = 1, algorithm = ?2, fingerprint = ?3, owner = ?4, holder = ?5, fence = ?6,
-                attempt = ?7, lease_until = ?9,
-                created_at = CASE ?7 WHEN 1 THEN ?8 ELSE created_at END,
-                unknown_since = NULL, completed_at = NULL, expires_at = NULL, forget_at = NULL,
-                outcome = NULL",
-        )
-        .bind(request.key.as_bytes().as_slice())
-        .bind(i64::from(request.fingerprint.algorithm))
-        .bind(request.fingerprint.bytes.as_slice())
-        .bind(row::owner_bytes(&request.owner))
-        .bind(request.holder.0.as_slice())
-        .bind(fence)
-        .bind(i64::from(attempt))
-        .bind(now.0)
-        .bind(until.0)
-        .execute(&mut *transaction)
-        .await
-        .map_err(StoreError::unavailable)?;
         transaction
             .commit()
             .await
             .map_err(StoreError::unavailable)?;
-        Ok(Claim::Won(Lease {
-            fence: row::fence(fence),
-            attempt,
-            until,
-        }))
+        Ok(claim)
     }
 }
 
-/// Writes an outcome, if the fence is current and the record not settled.
+/// Makes the record of a first acquisition, unless there is one.
+async fn insert(
+    connection: &mut SqliteConnection,
+    request: &ClaimRequest,
+    now: StoreInstant,
+) -> Result<Option<Claim>, StoreError> {
+    let until = now.after(request.lease);
+    let fence: Option<i64> = sqlx::query_scalar(
+        "INSERT INTO seawall_idempotency (key, state, algorithm, fingerprint, owner, holder,
+            attempt, created_at, lease_until)
+        VALUES (?, 1, ?, ?, ?, ?, 1, ?, ?)
+        ON CONFLICT (key) DO NOTHING RETURNING fence",
+    )
+    .bind(request.key.as_bytes().as_slice())
+    .bind(i64::from(request.fingerprint.algorithm))
+    .bind(request.fingerprint.bytes.as_slice())
+    .bind(row::owner_bytes(&request.owner))
+    .bind(request.holder.0.as_slice())
+    .bind(now.0)
+    .bind(until.0)
+    .fetch_optional(connection)
+    .await
+    .map_err(StoreError::unavailable)?;
+    Ok(fence.map(|fence| {
+        Claim::Won(Lease {
+            fence: row::fence(fence),
+            attempt: 1,
+            until,
+        })
+    }))
+}
+
+/// Gives a record whose outcome is unknown to another acquisition.
+async fn take_over(
+    connection: &mut SqliteConnection,
+    request: &ClaimRequest,
+    attempt: u32,
+    now: StoreInstant,
+) -> Result<Claim, StoreError> {
+    let fence = next_fence(connection).await?;
+    let until = now.after(request.lease);
+    sqlx::query(
+        "UPDATE seawall_idempotency
+        SET state = 1, holder = ?2, fence = ?3, attempt = ?4, lease_until = ?5,
+            unknown_since = NULL
+        WHERE key = ?1",
+    )
+    .bind(request.key.as_bytes().as_slice())
+    .bind(request.holder.0.as_slice())
+    .bind(fence)
+    .bind(i64::from(attempt))
+    .bind(until.0)
+    .execute(connection)
+    .await
+    .map_err(StoreError::unavailable)?;
+    Ok(Claim::Won(Lease {
+        fence: row::fence(fence),
+        attempt,
+        until,
+    }))
+}
+
+/// Writes an outcome with `sql`, which ends with [`write_outcome_sql!`].
 pub(super) async fn write_outcome(
     connection: &mut SqliteConnection,
-    key: RecordKey,
-    fence: Fence,
+    sql: &'static str,
+    (key, fence): (RecordKey, Fence),
     outcome: &StoredOutcome,
     retention: Retention,
     now: StoreInstant,
 ) -> Result<Fenced, StoreError> {
     let expires_at = now.after(retention.keep);
-    let written = sqlx::query(
-        "UPDATE seawall_idempotency SET state = 3, completed_at = ?3, expires_at = ?4,
-            forget_at = ?5, outcome = ?6, unknown_since = NULL
-        WHERE key = ?1 AND fence = ?2 AND state IN (1, 2)",
-    )
-    .bind(key.as_bytes().as_slice())
-    .bind(fence_number(fence))
-    .bind(now.0)
-    .bind(expires_at.0)
-    .bind(expires_at.after(retention.tombstone).0)
-    .bind(outcome.encode()?)
-    .execute(connection)
-    .await;
-    fenced(written.map(|done| done.rows_affected()))
+    let written: Option<i64> = sqlx::query_scalar(sql)
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .bind(now.0)
+        .bind(expires_at.0)
+        .bind(expires_at.after(retention.tombstone).0)
+        .bind(outcome.encode()?)
+        .fetch_optional(connection)
+        .await
+        .map_err(StoreError::unavailable)?;
+    Ok(match written {
+        Some(_) => Fenced::Held,
+        None => Fenced::Lost,
+    })
 }
 
 /// The columns that a claim looks at.
@@ -429,11 +518,15 @@ async fn live(
     .map_err(StoreError::unavailable)
 }
 
+/// The next number that AUTOINCREMENT would give, for a record that is there already.
 async fn next_fence(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    sqlx::query_scalar("UPDATE seawall_idempotency_fence SET last = last + 1 RETURNING last")
-        .fetch_one(connection)
-        .await
-        .map_err(StoreError::unavailable)
+    sqlx::query_scalar(
+        "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'seawall_idempotency'
+        RETURNING seq",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(StoreError::unavailable)
 }
 
 fn read(row: &SqliteRow) -> Result<Row, StoreError> {

@@ -44,9 +44,11 @@ impl TxStore for SqliteStore {
             .await
             .map_err(StoreError::unavailable)?;
         if let Some((key, fence)) = fence {
+            // Two statements, one message to the connection's thread.
             let held: Option<i64> = sqlx::query_scalar(
-                "SELECT fence FROM seawall_idempotency
-                WHERE key = ? AND fence = ? AND state IN (1, 2)",
+                "SAVEPOINT seawall_handler;
+                SELECT fence FROM seawall_idempotency
+                WHERE key = ?1 AND fence = ?2 AND state IN (1, 2)",
             )
             .bind(key.as_bytes().as_slice())
             .bind(fence_number(fence))
@@ -57,10 +59,6 @@ impl TxStore for SqliteStore {
                 return Err(TransactionError::LeaseLost);
             }
         }
-        sqlx::query("SAVEPOINT seawall_handler")
-            .execute(&mut *transaction)
-            .await
-            .map_err(StoreError::unavailable)?;
         Ok(SqliteTransaction {
             transaction,
             _turn: turn,
@@ -83,15 +81,22 @@ impl TxStore for SqliteStore {
         outcome: &StoredOutcome,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
-        // SQLite ends a transaction by itself after some errors (a full disk, for one), and what
-        // follows would be written without it. The savepoint is gone then, and this fails.
-        sqlx::query("RELEASE SAVEPOINT seawall_handler")
-            .execute(&mut *transaction.transaction)
-            .await
-            .map_err(StoreError::unavailable)?;
         let now = self.clock.now();
         let connection = &mut *transaction.transaction;
-        super::operations::write_outcome(connection, key, fence, outcome, retention, now).await
+        // SQLite ends a transaction by itself after some errors (a full disk, for one), and what
+        // follows would be written without it. The savepoint is gone then, and this fails.
+        super::operations::write_outcome(
+            connection,
+            concat!(
+                "RELEASE SAVEPOINT seawall_handler;",
+                super::operations::write_outcome_sql!()
+            ),
+            (key, fence),
+            outcome,
+            retention,
+            now,
+        )
+        .await
     }
 
     async fn commit(&self, transaction: SqliteTransaction) -> Result<(), StoreError> {
