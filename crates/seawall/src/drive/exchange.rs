@@ -161,7 +161,7 @@ impl<T: Transport> Exchange<T> {
             keyed: self.plan.keyed,
             hops,
         };
-        let hints = Hints::of(headers, SystemTime::now());
+        let hints = hints(headers);
         let verdict = status::classify(status, headers, facts, &overrides).with_server_word(
             hints.should_retry,
             self.plan.idempotent || policy.retry_unsafe_methods,
@@ -175,16 +175,10 @@ impl<T: Transport> Exchange<T> {
             default: verdict.outcome,
         };
         let outcome = self.judged(&seen)?;
-        let speaks_for_all =
-            matches!(outcome, Outcome::Throttled(_)) || status == StatusCode::SERVICE_UNAVAILABLE;
         Ok(Settled {
             answered: true,
             retire: verdict.new_connection,
-            hint: Hint {
-                wait: hints.wait,
-                forbids: hints.should_retry == Some(false),
-                shared: speaks_for_all,
-            },
+            hint: hint(status, outcome, &hints),
             note: Note::Status(status.as_u16()),
             ..Settled::new(outcome)
         })
@@ -193,7 +187,7 @@ impl<T: Transport> Exchange<T> {
     fn of_failure(&mut self, failed: Failed, hops: u32) -> Settled {
         let Failed {
             error,
-            status,
+            head,
             by_hook,
         } = failed;
         if by_hook {
@@ -202,7 +196,7 @@ impl<T: Transport> Exchange<T> {
         let evidence = Evidence {
             hops,
             own_client: self.transport.is_own(),
-            answered: status.is_some(),
+            answered: head.is_some(),
             body_failed: self.body.has_failed(),
             ..Evidence::default()
         };
@@ -210,8 +204,8 @@ impl<T: Transport> Exchange<T> {
         let method = self.transport.method(&self.template);
         let seen = Seen {
             method,
-            status,
-            headers: None,
+            status: head.as_ref().map(|(status, _)| *status),
+            headers: head.as_ref().map(|(_, headers)| headers),
             error: Some(&*error),
             default: verdict.outcome,
         };
@@ -219,9 +213,15 @@ impl<T: Transport> Exchange<T> {
             Ok(outcome) => outcome,
             Err(panicked) => return self.of_hook(panicked.into()),
         };
+        // What the head asks for holds, though its body broke off.
+        let hint = match &head {
+            Some((status, headers)) => hint(*status, outcome, &hints(headers)),
+            None => Hint::default(),
+        };
         self.held = Held::Error(TransportError::new(verdict.kind, error));
         Settled {
-            answered: status.is_some(),
+            answered: head.is_some(),
+            hint,
             write_failed: verdict.kind == TransportErrorKind::BodyWrite,
             retire: verdict.kind == TransportErrorKind::Timeout,
             note: Note::Error(verdict.kind.label().into()),
@@ -340,6 +340,20 @@ impl<R> InFlight<R> {
             }
         }
         Poll::Pending
+    }
+}
+
+fn hints(headers: &HeaderMap) -> Hints {
+    Hints::of(headers, SystemTime::now())
+}
+
+/// What the server asks of this call, and with a 429 or 503 of all (S5).
+fn hint(status: StatusCode, outcome: Outcome, hints: &Hints) -> Hint {
+    Hint {
+        wait: hints.wait,
+        forbids: hints.should_retry == Some(false),
+        shared: matches!(outcome, Outcome::Throttled(_))
+            || status == StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

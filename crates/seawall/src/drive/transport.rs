@@ -94,8 +94,8 @@ pub(crate) enum Exchanged<R> {
 /// No answer, or none that is whole.
 pub(crate) struct Failed {
     pub(crate) error: Box<dyn StdError + Send + Sync>,
-    /// The response whose body broke off.
-    pub(crate) status: Option<StatusCode>,
+    /// The head of the response whose body broke off.
+    pub(crate) head: Option<(StatusCode, HeaderMap)>,
     /// It was the caller's hook that failed, not the attempt.
     pub(crate) by_hook: bool,
 }
@@ -104,7 +104,7 @@ impl From<BodyError> for Failed {
     fn from(error: BodyError) -> Self {
         Self {
             error: error.into(),
-            status: None,
+            head: None,
             by_hook: false,
         }
     }

@@ -25,7 +25,7 @@ impl HookError {
     pub(super) fn into_failed(self) -> Failed {
         Failed {
             error: self.0,
-            status: None,
+            head: None,
             by_hook: true,
         }
     }

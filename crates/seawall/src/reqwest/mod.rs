@@ -75,7 +75,10 @@ impl Client {
     ///
     /// What that one does on its own cannot be seen: it may follow redirects and send a request
     /// again. So an unsafe request is repeated on nothing but a response that allows it (C4), and
-    /// a connection that hung is not replaced (C7). With [`Client::builder`] both are known.
+    /// a connection that hung is not replaced (C7). A redirect shows by the response's URL only: one
+    /// back to the very same URL is not seen at all, so give the client
+    /// [`Policy::none`](reqwest::redirect::Policy::none), or the request a key, where a POST may be
+    /// answered so. With [`Client::builder`] all of this is known.
     pub fn from_reqwest(client: ::reqwest::Client, policy: Policy) -> Self {
         ClientBuilder::default().policy(policy).given(client)
     }
@@ -113,7 +116,7 @@ impl Client {
     /// A request of any method. A bad `url` is told when it is sent.
     pub fn request<U: IntoUrl>(&self, method: Method, url: U) -> RequestBuilder {
         let request = match &self.inner.http {
-            Ok(http) => Ok(http.client().request(method, url)),
+            Ok(http) => Ok(http.client().client.request(method, url)),
             Err(error) => Err(Arc::clone(error)),
         };
         RequestBuilder::new(self.clone(), request)
@@ -127,7 +130,7 @@ impl Client {
     pub async fn execute(&self, request: ::reqwest::Request) -> Result<::reqwest::Response, Error> {
         let request = match &self.inner.http {
             Ok(http) => Ok(::reqwest::RequestBuilder::from_parts(
-                http.client(),
+                http.client().client,
                 request,
             )),
             Err(error) => Err(Arc::clone(error)),

@@ -336,10 +336,14 @@ impl RequestBuilder {
         }
         let body = match (body, request.body_mut().take()) {
             (Some(BodySource::Ready(body)), _) => body,
-            (Some(BodySource::Stream(stream)), _) => Body::stream(stream, policy.replay_limit.0),
+            (Some(BodySource::Stream(body)), _) | (None, Some(body)) => {
+                if body.as_bytes().is_some() {
+                    Body::bytes(in_memory(body))
+                } else {
+                    Body::stream(body, policy.replay_limit.0)
+                }
+            }
             (None, None) => Body::empty(),
-            (None, Some(body)) if body.as_bytes().is_some() => Body::bytes(in_memory(body)),
-            (None, Some(body)) => Body::stream(body, policy.replay_limit.0),
         };
         let keyed = set_key(&mut request, key, &rules);
         let idempotent =
@@ -350,8 +354,7 @@ impl RequestBuilder {
             .http
             .as_ref()
             .map_err(|error| unsent(Some(line(&request)), Arc::clone(error)))?;
-        let transport =
-            ReqwestTransport::new(Arc::clone(http), http.client(), client.inner.hook.clone());
+        let transport = ReqwestTransport::new(Arc::clone(http), client.inner.hook.clone());
         let facts = seawall_engine::Request {
             idempotent,
             replayable: body.is_replayable(),

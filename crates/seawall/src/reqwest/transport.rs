@@ -23,8 +23,21 @@ pub(super) struct Http {
 }
 
 struct Current {
-    client: Client,
+    client: Numbered,
     renewed: Option<Instant>,
+}
+
+/// A client, and which one of those that were built it is.
+#[derive(Clone)]
+pub(super) struct Numbered {
+    pub(super) client: Client,
+    number: u64,
+}
+
+impl Numbered {
+    fn first(client: Client) -> Self {
+        Self { client, number: 0 }
+    }
 }
 
 impl Http {
@@ -36,7 +49,7 @@ impl Http {
         let client = build()?;
         Ok(Self {
             current: Mutex::new(Current {
-                client,
+                client: Numbered::first(client),
                 renewed: None,
             }),
             build: Some(Box::new(build)),
@@ -47,14 +60,14 @@ impl Http {
     pub(super) fn given(client: Client) -> Self {
         Self {
             current: Mutex::new(Current {
-                client,
+                client: Numbered::first(client),
                 renewed: None,
             }),
             build: None,
         }
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Numbered {
         self.current
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -62,18 +75,21 @@ impl Http {
             .clone()
     }
 
-    /// A client with no connection yet becomes the current one, at most one a second.
-    fn renew(&self) -> Client {
+    /// A client other than `hung`: the current one if that is another by now, else one with no
+    /// connection yet becomes the current one, at most one a second.
+    fn renew(&self, hung: &Numbered) -> Numbered {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let due = current
             .renewed
             .is_none_or(|renewed| renewed.elapsed() >= RENEW_AT_MOST_EVERY);
         if due
+            && current.client.number == hung.number
             && let Some(build) = &self.build
             && let Ok(client) = build()
         {
+            let number = hung.number + 1;
             *current = Current {
-                client,
+                client: Numbered { client, number },
                 renewed: Some(Instant::now()),
             };
         }
@@ -84,12 +100,13 @@ impl Http {
 /// reqwest, as the HTTP driver sees it.
 pub(super) struct ReqwestTransport {
     http: Arc<Http>,
-    client: Client,
+    client: Numbered,
     hook: Option<Hook>,
 }
 
 impl ReqwestTransport {
-    pub(super) fn new(http: Arc<Http>, client: Client, hook: Option<Hook>) -> Self {
+    pub(super) fn new(http: Arc<Http>, hook: Option<Hook>) -> Self {
+        let client = http.client();
         Self { http, client, hook }
     }
 }
@@ -106,7 +123,7 @@ impl Transport for ReqwestTransport {
     fn attempt(&self, template: &Request, mut changes: Changes) -> AttemptFuture<Response> {
         let request = afresh(template, &mut changes);
         let sending = Sending {
-            client: self.client.clone(),
+            client: self.client.client.clone(),
             is_own: self.is_own(),
             collect: changes
                 .collect
@@ -130,7 +147,7 @@ impl Transport for ReqwestTransport {
     }
 
     fn renew(&mut self) {
-        self.client = self.http.renew();
+        self.client = self.http.renew(&self.client);
     }
 
     fn view<'a>(&self, response: &'a Response) -> (StatusCode, &'a HeaderMap) {
@@ -216,15 +233,15 @@ fn is_same(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path() == b.path() && a.query() == b.query()
 }
 
-/// No answer, or with a `status` none that is whole. The error's own text tells no secrets of the
+/// No answer, or with a `head` none that is whole. The error's own text tells no secrets of the
 /// URL (E3).
-fn failed(mut error: ::reqwest::Error, status: Option<StatusCode>) -> Failed {
+fn failed(mut error: ::reqwest::Error, head: Option<(StatusCode, HeaderMap)>) -> Failed {
     if let Some(url) = error.url_mut() {
         super::without_secrets(url);
     }
     Failed {
         error: error.into(),
-        status,
+        head,
         by_hook: false,
     }
 }
@@ -245,7 +262,10 @@ async fn collected(
                 pieces.push(piece);
             }
             Ok(None) => break,
-            Err(error) => return Err(failed(error, Some(response.status()))),
+            Err(error) => {
+                let headers = std::mem::take(response.headers_mut());
+                return Err(failed(error, Some((response.status(), headers))));
+            }
         }
     }
     let mut whole = with_url(response.url().clone(), pieces.into_bytes());

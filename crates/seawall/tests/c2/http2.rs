@@ -184,3 +184,38 @@ async fn c7_cookies_outlive_the_client_that_hung() {
     let set = Some("session=7".to_owned());
     assert_eq!(cookies, [None, set.clone(), set]);
 }
+
+#[tokio::test]
+async fn c7_calls_that_hung_together_share_one_new_connection() {
+    let impatient = policy()
+        .attempt_timeout(Duration::from_millis(1_500))
+        .build()
+        .unwrap();
+    let client = builder()
+        .policy(impatient)
+        .configure(|reqwest| reqwest.http2_prior_knowledge())
+        .build()
+        .unwrap();
+    let server = Server::builder()
+        .http2()
+        .start(
+            |request: &seawall_testserver::Request| match request.connection {
+                0 if request.target != "/warm" => Reply::hang(),
+                _ => Reply::ok(""),
+            },
+        );
+    client.get(server.url("/warm")).send().await.unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    // The last one times out more than a second after the first.
+    for place in 0..4 {
+        let request = client.get(server.url("/"));
+        calls.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(place * 400)).await;
+            request.send().await
+        });
+    }
+    while let Some(called) = calls.join_next().await {
+        assert_eq!(called.unwrap().unwrap().report().attempts_sent(), 2);
+    }
+    assert_eq!(server.accepted_connections(), 2);
+}

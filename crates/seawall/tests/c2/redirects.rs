@@ -78,7 +78,7 @@ async fn b2_307_and_308_are_followed_with_a_body_in_memory() {
             .build()
             .unwrap()
             .put(server.url("/things"))
-            .body("content")
+            .body_stream("content".into())
             .send()
             .await
             .unwrap();

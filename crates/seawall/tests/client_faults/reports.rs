@@ -126,3 +126,42 @@ async fn c8_a_classifier_sees_everything_and_decides() {
     assert_eq!(response.status(), 200);
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
+
+#[tokio::test]
+async fn e3_no_secret_of_the_url_is_told() {
+    let port = seawall_testserver::RefusedPort::new().unwrap();
+    let secret = format!(
+        "http://user:hidden@{}/path?token=hidden#hidden",
+        port.address()
+    );
+    let server = Server::start(Reply::truncated(100, 10));
+    let cut = format!("http://user:hidden@{}/path?token=hidden", server.address());
+    for error in [
+        client().get(&secret).send().await.unwrap_err(),
+        client().get(&cut).send_bytes().await.unwrap_err(),
+        client()
+            .get(&secret)
+            .header("bad name", "x")
+            .send()
+            .await
+            .unwrap_err(),
+        client()
+            .get(secret.replace("http:", "ftp:"))
+            .send()
+            .await
+            .unwrap_err(),
+        client()
+            .get("http://user:hidden@[bad/?token=hidden")
+            .send()
+            .await
+            .unwrap_err(),
+    ] {
+        let told = format!("{} {error:?}", story(&error));
+        assert!(!told.contains("hidden"), "{told}");
+    }
+    let error = client().get(&secret).send().await.unwrap_err();
+    assert!(
+        error.to_string().contains("/path failed after 3 attempts"),
+        "{error}"
+    );
+}

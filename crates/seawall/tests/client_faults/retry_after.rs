@@ -170,3 +170,35 @@ async fn b13_twenty_callers_do_not_come_back_in_step() {
     let earliest = server.requests()[20].arrived;
     assert!(earliest - server.requests()[0].arrived >= Duration::from_secs(2));
 }
+
+#[tokio::test]
+async fn s3_what_a_head_asks_for_holds_though_its_body_breaks_off() {
+    let server = Server::start([
+        Reply::status(503)
+            .header("retry-after", "1")
+            .declared_length(100)
+            .body("half")
+            .then_close(),
+        Reply::ok("whole"),
+    ]);
+    let response = client().get(server.url("/")).send_bytes().await.unwrap();
+    let mut attempts = response.report().attempts();
+    let (first, second) = (attempts.next().unwrap(), attempts.next().unwrap());
+    assert_eq!(first.what(), "body truncated");
+    assert_eq!(first.hint, Some(Duration::from_secs(1)));
+    assert!(second.wait >= Duration::from_secs(1), "{second:?}");
+
+    let server = Server::start(
+        Reply::status(503)
+            .header("x-should-retry", "false")
+            .declared_length(100)
+            .body("half")
+            .then_close(),
+    );
+    let error = client()
+        .get(server.url("/"))
+        .send_bytes()
+        .await
+        .unwrap_err();
+    assert_eq!(error.report().ending(), Some(&Ending::ServerForbids));
+}
