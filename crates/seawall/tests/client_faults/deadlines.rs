@@ -93,6 +93,15 @@ async fn d6_a_slow_body_outlives_the_attempt_timeout_while_pieces_come() {
     let response = client.get(server.url("/")).send_bytes().await.unwrap();
     assert_eq!(&response.body()[..], b"abc");
     assert_eq!(response.report().attempts_sent(), 1);
+    // The head counts as a piece.
+    let late = Reply::status(200)
+        .chunked()
+        .after(ms(700))
+        .pause(ms(700))
+        .body("a");
+    let server = Server::start(late);
+    let response = client.get(server.url("/")).send_bytes().await.unwrap();
+    assert_eq!(response.report().attempts_sent(), 1);
     // In a streaming call the timer stops at the head.
     let server = Server::start(
         Reply::status(200)

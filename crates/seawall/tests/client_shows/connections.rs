@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use seawall::{BreakerSettings, Ending, ReportExt};
 use seawall_testserver::{Reply, Server};
 
+use crate::as_reqwest::COMPRESSED;
 use crate::calling::{backoff, client, policy, with};
 
 fn ms(millis: u64) -> Duration {
@@ -61,46 +62,56 @@ async fn b5_a_trickling_error_body_delays_the_retry_by_no_more_than_the_bound() 
     assert!(took >= ms(1_500) && took < ms(3_500), "{took:?}");
 }
 
+/// A call whose breaker opens in the middle of its wait of 600 ms.
+async fn refused_after_waiting(server: &Server) -> reqwest::Response {
+    let guarded = policy()
+        .backoff(backoff(600))
+        .breaker(BreakerSettings::default());
+    let client = with(guarded).build().unwrap();
+    let begun = Instant::now();
+    let call = client.get(server.url("/page?x=1")).send();
+    let opening = async {
+        tokio::time::sleep(ms(300)).await;
+        let key = format!("http://{}", server.address());
+        assert_eq!(client.guards().force_open(&key), 1);
+    };
+    let (response, ()) = tokio::join!(call, opening);
+    let response = response.unwrap();
+    assert!(begun.elapsed() >= ms(600), "it did not wait");
+    let report = response.report();
+    assert!(
+        matches!(report.ending(), Some(Ending::CircuitOpen { .. })),
+        "{report}"
+    );
+    assert_eq!(report.attempts_sent(), 1);
+    assert_eq!(response.status(), 503);
+    response
+}
+
 #[tokio::test]
 async fn b5_a_response_is_handed_over_whole_when_the_wait_ends_at_a_guard() {
-    let breaker = BreakerSettings {
-        consecutive: Some(1),
-        open_for: Duration::from_secs(60),
-        ..BreakerSettings::default()
-    };
     let parts = || vec![vec![b'a'; 30_000], vec![b'b'; 30_000], vec![b'c'; 30_000]];
     let [a, b, c] = parts().try_into().unwrap();
     for reply in [
         // Read to its end before the guard is asked.
-        Reply::status(503).header("x-part", "1").body("short"),
+        Reply::status(503).body("short"),
         // Half read, the rest not yet there.
         Reply::status(503)
-            .header("x-part", "1")
             .chunked()
             .body(a)
             .pause(ms(100))
             .body(b)
-            .pause(ms(900))
+            .pause(ms(1_500))
             .body(c),
         // Longer than what is read at all.
-        Reply::status(503)
-            .header("x-part", "1")
-            .body(vec![b'x'; 300_000]),
+        Reply::status(503).body(vec![b'x'; 300_000]),
     ] {
-        let server = Server::start(reply.clone());
-        let guarded = policy().backoff(backoff(300)).breaker(breaker.clone());
-        let client = with(guarded).build().unwrap();
-        let response = client.get(server.url("/page?x=1")).send().await.unwrap();
-        assert_eq!(response.status(), 503);
-        let report = response.report();
-        assert!(
-            matches!(report.ending(), Some(Ending::CircuitOpen { .. })),
-            "{report}"
-        );
-        assert_eq!(report.attempts_sent(), 1);
+        let server = Server::start(reply.header("x-part", "1"));
+        let response = refused_after_waiting(&server).await;
         assert_eq!(response.headers()["x-part"], "1");
         assert_eq!(response.url().as_str(), server.url("/page?x=1"));
         assert_eq!(response.remote_addr(), Some(server.address()));
+        assert_eq!(response.version(), http::Version::HTTP_11);
         let announced = response.content_length();
         let body = response.bytes().await.unwrap();
         if let Some(announced) = announced {
@@ -118,19 +129,36 @@ async fn b5_a_response_is_handed_over_whole_when_the_wait_ends_at_a_guard() {
 
 #[tokio::test]
 async fn b5_a_body_that_breaks_off_while_read_ahead_is_still_that_body() {
-    let breaker = BreakerSettings {
-        consecutive: Some(1),
-        ..BreakerSettings::default()
-    };
-    let server = Server::start(
-        Reply::status(503)
-            .declared_length(100)
-            .body("half")
-            .then_close(),
-    );
-    let guarded = policy().backoff(backoff(200)).breaker(breaker);
-    let client = with(guarded).build().unwrap();
-    let mut response = client.get(server.url("/")).send().await.unwrap();
+    let cut = Reply::status(503)
+        .declared_length(100)
+        .body("half")
+        .then_close();
+    let server = Server::start(cut);
+    let mut response = refused_after_waiting(&server).await;
     assert_eq!(response.chunk().await.unwrap().unwrap(), "half");
     assert!(response.chunk().await.is_err());
+}
+
+#[tokio::test]
+async fn b5_a_compressed_body_that_was_read_ahead_is_read_as_its_content() {
+    let busy = Reply::status(503)
+        .header("content-encoding", "gzip")
+        .body(COMPRESSED);
+    let server = Server::start(busy);
+    let response = refused_after_waiting(&server).await;
+    assert_eq!(response.text().await.unwrap(), "hello, compressed world");
+}
+
+#[tokio::test]
+async fn b5_the_next_send_drops_the_response_in_hand_and_closes_its_connection() {
+    let trickle = Reply::status(503).bytes_per_second(1).body("x".repeat(60));
+    let server = Server::start([trickle, Reply::hang()]);
+    let client = client();
+    let call = client.get(server.url("/")).send();
+    let closed =
+        server.wait_for(|seen| seen.requests.len() == 2 && seen.connections[0].ended.is_some());
+    tokio::select! {
+        _ = call => panic!("it hangs"),
+        closed = closed => closed.unwrap(),
+    };
 }
