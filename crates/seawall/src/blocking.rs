@@ -15,7 +15,7 @@ use std::time::Duration;
 use seawall_engine::{Action, Call, Guard, KeyGuards, Outcome, Policy, Report, Request};
 
 #[cfg(feature = "reqwest")]
-pub use crate::reqwest::blocking::{Client, RequestBuilder};
+pub use crate::reqwest::blocking::{Client, RequestBuilder, WithFallback};
 pub use crate::retry::Attempt;
 
 use crate::cancel::Watch;

@@ -32,7 +32,7 @@ pub use drive::Seen;
 pub use error::{Error, ErrorKind};
 pub use recovered::Recovered;
 #[cfg(feature = "reqwest")]
-pub use reqwest::{Client, ClientBuilder, ReportExt, RequestBuilder};
+pub use reqwest::{Client, ClientBuilder, ReportExt, RequestBuilder, WithFallback};
 pub use retry::{retry, retry_marked, retry_mut, retry_with};
 pub use seawall_engine::*;
 pub use transport_error::TransportError;

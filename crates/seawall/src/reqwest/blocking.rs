@@ -17,9 +17,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 
+use super::fallback::recovered;
 use super::response::ReportExt;
 use crate::body::Body;
-use crate::{CancelToken, Error, nesting};
+use crate::{CancelToken, Error, Recovered, nesting};
 
 /// [`Client`](crate::Client) for code that blocks, with the same methods and the same engine.
 ///
@@ -192,6 +193,18 @@ impl RequestBuilder {
         self.with(|inner| inner.cancel(token))
     }
 
+    /// What to take where there is no answer: last, outside everything, on the calling thread;
+    /// see [`crate::RequestBuilder::fallback`].
+    pub fn fallback<T, F>(self, fallback: F) -> WithFallback<F>
+    where
+        F: FnOnce(&Error) -> T,
+    {
+        WithFallback {
+            request: self,
+            fallback,
+        }
+    }
+
     /// Sends it, and again where that is safe, until there is an answer worth having.
     ///
     /// # Errors
@@ -245,6 +258,65 @@ impl RequestBuilder {
     /// The mark of a call inside another does not travel to the runtime's thread by itself (G4).
     fn nested(self) -> crate::RequestBuilder {
         self.inner.nested(nesting::inside())
+    }
+}
+
+/// A request with a fallback; made by [`RequestBuilder::fallback`].
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is sent"]
+pub struct WithFallback<F> {
+    request: RequestBuilder,
+    fallback: F,
+}
+
+impl<F> WithFallback<F> {
+    /// As [`crate::WithFallback::send`].
+    ///
+    /// # Errors
+    ///
+    /// When the call was cancelled, or a hook of the caller's failed.
+    pub fn send(self) -> Result<Recovered<Response>, Error>
+    where
+        F: FnOnce(&Error) -> Response,
+    {
+        recovered(self.request.send(), self.fallback)
+    }
+
+    /// As [`crate::WithFallback::send_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_bytes(self) -> Result<Recovered<::http::Response<Bytes>>, Error>
+    where
+        F: FnOnce(&Error) -> ::http::Response<Bytes>,
+    {
+        recovered(self.request.send_bytes(), self.fallback)
+    }
+
+    /// As [`crate::WithFallback::send_text`].
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_text(self) -> Result<Recovered<String>, Error>
+    where
+        F: FnOnce(&Error) -> String,
+    {
+        recovered(self.request.send_text(), self.fallback)
+    }
+
+    /// As [`crate::WithFallback::send_json`].
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_json<T>(self) -> Result<Recovered<T>, Error>
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: FnOnce(&Error) -> T,
+    {
+        recovered(self.request.send_json(), self.fallback)
     }
 }
 

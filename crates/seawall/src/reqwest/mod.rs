@@ -2,6 +2,7 @@
 
 pub(crate) mod blocking;
 mod builder;
+mod fallback;
 mod hook;
 mod redirects;
 mod request;
@@ -17,6 +18,7 @@ use ::reqwest::IntoUrl;
 use seawall_engine::{Guards, KeyGuards, Policy};
 
 pub use builder::ClientBuilder;
+pub use fallback::WithFallback;
 pub use request::RequestBuilder;
 pub use response::ReportExt;
 

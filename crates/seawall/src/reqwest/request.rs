@@ -194,6 +194,30 @@ impl RequestBuilder {
         self
     }
 
+    /// What to take where there is no answer: last, outside everything, and told apart from the
+    /// server's own ([`Recovered`](crate::Recovered)). It sees the error with its report. Never
+    /// asked after a cancellation, when no value is wanted.
+    ///
+    /// ```no_run
+    /// # async fn example(client: seawall::Client, last_known: Vec<String>) -> Result<(), seawall::Error> {
+    /// let names = client
+    ///     .get("https://api.example.com/names")
+    ///     .fallback(|error| {
+    ///         eprintln!("{error}");
+    ///         last_known
+    ///     })
+    ///     .send_json::<Vec<String>>()
+    ///     .await?;
+    /// if names.is_fallback() { /* say that they may be old */ }
+    /// # Ok(()) }
+    /// ```
+    pub fn fallback<T, F>(self, fallback: F) -> super::WithFallback<F>
+    where
+        F: FnOnce(&Error) -> T,
+    {
+        super::WithFallback::new(self, fallback)
+    }
+
     /// Marks the call as one inside another's attempt (G4), where the thread does not tell.
     pub(super) fn nested(mut self, nested: bool) -> Self {
         self.nested |= nested;
