@@ -70,7 +70,7 @@ async fn c2_what_is_not_http_is_ambiguous() {
 async fn c2_silence_until_the_attempts_timeout_is_ambiguous() {
     row(AMBIGUOUS, "attempt timeout", async || {
         let impatient = policy()
-            .attempt_timeout(Duration::from_millis(700))
+            .attempt_timeout(Duration::from_secs(2))
             .build()
             .unwrap();
         Stage::with(

@@ -122,7 +122,7 @@ async fn c2_a_connection_that_is_cut_takes_its_streams_with_it() {
 #[tokio::test]
 async fn c7_the_attempt_after_a_timeout_does_not_ride_on_the_connection_that_hung() {
     let impatient = policy()
-        .attempt_timeout(Duration::from_millis(700))
+        .attempt_timeout(Duration::from_millis(1_500))
         .build()
         .unwrap();
     let client = builder()
@@ -155,7 +155,7 @@ async fn c7_the_attempt_after_a_timeout_does_not_ride_on_the_connection_that_hun
 #[tokio::test]
 async fn c7_cookies_outlive_the_client_that_hung() {
     let impatient = policy()
-        .attempt_timeout(Duration::from_millis(700))
+        .attempt_timeout(Duration::from_millis(1_500))
         .build()
         .unwrap();
     let client = builder()

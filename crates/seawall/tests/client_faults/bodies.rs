@@ -236,7 +236,7 @@ async fn d09_a_body_that_stalls_is_begun_again_and_never_glued_together() {
         Reply::status(200).declared_length(11).body("H").then_hang(),
         Reply::ok("Hello World"),
     ]);
-    let client = with(policy().attempt_timeout(Duration::from_millis(700)))
+    let client = with(policy().attempt_timeout(Duration::from_millis(1_500)))
         .build()
         .unwrap();
     let text = client.get(server.url("/")).send_text().await.unwrap();

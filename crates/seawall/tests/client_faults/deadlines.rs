@@ -16,7 +16,7 @@ fn ms(millis: u64) -> Duration {
 #[tokio::test]
 async fn e01_dropping_a_call_ends_its_wait() {
     let server = Server::start(Reply::status(503));
-    let client = with(policy().backoff(backoff(1_000))).build().unwrap();
+    let client = with(policy().backoff(backoff(3_000))).build().unwrap();
     let call = client.get(server.url("/")).send();
     assert!(tokio::time::timeout(ms(400), call).await.is_err());
     tokio::time::sleep(ms(1_000)).await;
@@ -82,22 +82,22 @@ async fn d6_a_slow_body_outlives_the_attempt_timeout_while_pieces_come() {
     // Silence is bounded, not the whole.
     let slow = Reply::status(200)
         .chunked()
-        .pause(ms(500))
+        .pause(ms(800))
         .body("a")
-        .pause(ms(500))
+        .pause(ms(800))
         .body("b")
-        .pause(ms(500))
+        .pause(ms(800))
         .body("c");
     let server = Server::start(slow);
-    let client = with(policy().attempt_timeout(ms(1_000))).build().unwrap();
+    let client = with(policy().attempt_timeout(ms(2_000))).build().unwrap();
     let response = client.get(server.url("/")).send_bytes().await.unwrap();
     assert_eq!(&response.body()[..], b"abc");
     assert_eq!(response.report().attempts_sent(), 1);
     // The head counts as a piece.
     let late = Reply::status(200)
         .chunked()
-        .after(ms(700))
-        .pause(ms(700))
+        .after(ms(1_300))
+        .pause(ms(1_300))
         .body("a");
     let server = Server::start(late);
     let response = client.get(server.url("/")).send_bytes().await.unwrap();
@@ -107,7 +107,7 @@ async fn d6_a_slow_body_outlives_the_attempt_timeout_while_pieces_come() {
         Reply::status(200)
             .chunked()
             .body("a")
-            .pause(ms(1_500))
+            .pause(ms(2_500))
             .body("b"),
     );
     let response = client.get(server.url("/")).send().await.unwrap();
@@ -118,7 +118,7 @@ async fn d6_a_slow_body_outlives_the_attempt_timeout_while_pieces_come() {
 async fn e07_a_timeout_of_the_inner_client_is_an_attempts_and_is_retried() {
     let server = Server::start([Reply::hang(), Reply::ok("")]);
     let client = with(policy())
-        .configure(|reqwest| reqwest.timeout(ms(800)))
+        .configure(|reqwest| reqwest.timeout(ms(1_500)))
         .build()
         .unwrap();
     let response = client.get(server.url("/")).send().await.unwrap();
@@ -147,7 +147,7 @@ async fn e13_a_timeout_counts_in_the_breaker_and_a_cancelled_call_does_not() {
     let guarded = || {
         with(
             policy()
-                .attempt_timeout(ms(150))
+                .attempt_timeout(ms(800))
                 .max_attempts(2)
                 .breaker(breaker.clone()),
         )

@@ -85,7 +85,7 @@ async fn g1_a_call_dropped_while_it_waits_gives_its_token_back() {
     };
     let client = with(
         policy()
-            .backoff(backoff(300))
+            .backoff(backoff(2_000))
             .max_attempts(2)
             .budget(budget),
     )
@@ -94,7 +94,7 @@ async fn g1_a_call_dropped_while_it_waits_gives_its_token_back() {
     for _ in 0..3 {
         let call = client.get(server.url("/")).send();
         assert!(
-            tokio::time::timeout(Duration::from_millis(150), call)
+            tokio::time::timeout(Duration::from_millis(300), call)
                 .await
                 .is_err()
         );

@@ -54,7 +54,8 @@ const CHILD: &str = "SEAWALL_TEST_UPLOAD_TO";
 #[tokio::test]
 async fn b3_memory_stays_flat_while_200_mb_are_uploaded() {
     if let Ok(url) = std::env::var(CHILD) {
-        let client = client();
+        let patient = policy().deadline(None).attempt_timeout(None);
+        let client = with(patient).build().unwrap();
         client.get(&url).send().await.unwrap();
         let before = peak_kib();
         let body = Body::stream(Large::new(), 64 * 1024);
