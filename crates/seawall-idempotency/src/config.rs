@@ -43,6 +43,8 @@ pub struct Config {
     /// How long a handler may be silent before it counts as gone. Renewed while it runs, at a
     /// third of this. Default: 30 seconds.
     pub lease: Duration,
+    /// How long one operation of the store may take before it counts as failed. Default: 10 seconds.
+    pub store_timeout: Duration,
     /// How long finished records live. Default: 24 hours, then the key is free.
     pub retention: Retention,
     /// By how much the retention that is published to clients is shorter than the real one, so
@@ -149,6 +151,9 @@ pub struct ConfigError {
     pub allowed: &'static str,
 }
 
+/// A leap year: stores reckon with it without overflow.
+pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 3600);
+
 impl Config {
     /// Checks every field.
     ///
@@ -166,7 +171,6 @@ impl Config {
                 })
             }
         };
-        let year = Duration::from_secs(366 * 24 * 3600);
         let lengths = (self.key.min_length, self.key.max_length);
         check(
             (1..=lengths.1).contains(&lengths.0) && lengths.1 <= 4096,
@@ -187,9 +191,15 @@ impl Config {
             "100 ms to 1 h",
         )?;
         check(
+            (Duration::from_millis(10)..=Duration::from_secs(300)).contains(&self.store_timeout),
+            "store_timeout",
+            &self.store_timeout,
+            "10 ms to 5 minutes",
+        )?;
+        check(
             self.retention.keep >= Duration::from_millis(1)
-                && self.retention.keep <= year
-                && self.retention.tombstone <= year,
+                && self.retention.keep <= LONGEST_RETENTION
+                && self.retention.tombstone <= LONGEST_RETENTION,
             "retention",
             &self.retention,
             "keep of 1 ms to 366 days, tombstone of at most 366 days",
@@ -268,6 +278,7 @@ impl Default for Config {
             on_unknown: OnUnknown::default(),
             on_5xx: OnServerError::default(),
             lease: Duration::from_secs(30),
+            store_timeout: Duration::from_secs(10),
             retention: Retention::new(Duration::from_secs(24 * 3600)),
             grace: Duration::from_secs(300),
             max_request: 2 * 1024 * 1024,

@@ -13,14 +13,18 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::body::{Collected, ResponseBody, read_response};
+use crate::config::LONGEST_RETENTION;
 use crate::heartbeat::Heartbeat;
 use crate::layer::Shared;
 use crate::metrics::Event;
+use crate::patience::within;
+use crate::problem::Occurrence;
 use crate::replay::IDEMPOTENCY_GUARANTEE;
-use crate::request::{rebuild, store_failed};
+use crate::request::{failure, rebuild, store_failed};
 use crate::response::{DoNotStore, Executed, KeepEffects, NotExecuted, RetainFor};
 use crate::{
     Acquisition, ClaimRequest, Fence, Fenced, HandlerTransaction, IdemKey, Lease, Omission,
@@ -33,6 +37,9 @@ use crate::{
 const TRIES: u32 = 6;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+const LEAKED: &str =
+    "a handler left its transaction to something that outlives it; it is not committed";
 
 /// A request that is ready to be claimed.
 pub(crate) struct Job<S, Inner, ReqBody> {
@@ -168,9 +175,15 @@ where
         key,
         lease.fence,
         claim.lease,
+        shared.config.store_timeout,
         Arc::clone(&shared.metrics),
     );
-    let acquisition = Acquisition::held(key, lease.fence, heartbeat.clone());
+    let acquisition = Acquisition::held(
+        key,
+        lease.fence,
+        heartbeat.clone(),
+        shared.config.store_timeout,
+    );
     let transaction = shared.store.transaction(acquisition);
     if let Some(transaction) = &transaction {
         Arc::clone(transaction).offer(&mut parts.extensions);
@@ -223,7 +236,9 @@ where
         body,
         ..
     } = job;
-    let transaction = shared.store.transaction(Acquisition::unprotected());
+    let transaction = shared
+        .store
+        .transaction(Acquisition::unprotected(shared.config.store_timeout));
     if let Some(transaction) = &transaction {
         Arc::clone(transaction).offer(&mut parts.extensions);
     }
@@ -234,24 +249,55 @@ where
         Ran::Panicked => {
             shared.metrics.count(Event::Panicked);
             if let Some(transaction) = transaction {
-                transaction.roll_back().await;
+                roll_back(&*transaction, shared.config.store_timeout).await;
             }
             return Ok(shared.problem(Problem::HandlerFailed));
         }
     };
-    if let Some(transaction) = transaction {
-        if transaction.standing() == Standing::Open && commits(&response) {
-            if let Err(error) = transaction.commit().await {
-                return Ok(store_failed(&shared, &error));
-            }
-        } else {
-            transaction.roll_back().await;
-        }
+    let commits = commits(&response);
+    if let Err(problem) = settle_unrecorded(&shared, transaction, commits).await {
+        return Ok(shared.problem(problem));
     }
     response
         .headers_mut()
         .insert(IDEMPOTENCY_GUARANTEE, HeaderValue::from_static("none"));
     Ok(response.map(ResponseBody::pass))
+}
+
+/// Ends the transaction of a request without a record. The problem is answered instead when
+/// nothing was committed that should have been.
+pub(crate) async fn settle_unrecorded<S>(
+    shared: &Shared<S>,
+    transaction: Option<Arc<dyn HandlerTransaction>>,
+    commits: bool,
+) -> Result<(), Occurrence> {
+    let Some(transaction) = transaction else {
+        return Ok(());
+    };
+    let patience = shared.config.store_timeout;
+    match transaction.standing() {
+        Standing::Open if commits => within(patience, transaction.commit())
+            .await
+            .map_err(|error| failure(shared, &error)),
+        Standing::Leaked if commits => {
+            tracing::error!("{LEAKED}");
+            Err(Problem::HandlerFailed.into())
+        }
+        _ => {
+            roll_back(&*transaction, patience).await;
+            Ok(())
+        }
+    }
+}
+
+/// Rolls back. A rollback that is given up leaves nothing that anybody could commit.
+async fn roll_back(transaction: &dyn HandlerTransaction, patience: Duration) {
+    if tokio::time::timeout(patience, transaction.roll_back())
+        .await
+        .is_err()
+    {
+        tracing::warn!("a transaction was dropped, its rollback took too long");
+    }
 }
 
 impl<S: Store> Settlement<'_, S> {
@@ -275,10 +321,7 @@ impl<S: Store> Settlement<'_, S> {
                 return self.overtaken().await;
             }
             Standing::Leaked => {
-                tracing::error!(
-                    "a handler left its transaction to something that outlives it; it is not \
-                     committed"
-                );
+                tracing::error!("{LEAKED}");
                 self.release().await;
                 return self.shared.problem(Problem::HandlerFailed);
             }
@@ -320,7 +363,7 @@ impl<S: Store> Settlement<'_, S> {
         let commits = commits(&response);
         let keeps_body = config.keep_body && response.extensions().get::<DoNotStore>().is_none();
         let keep = match response.extensions().get::<RetainFor>() {
-            Some(&RetainFor(keep)) => keep,
+            Some(&RetainFor(keep)) => keep.min(LONGEST_RETENTION),
             None => config.retention.keep,
         };
         let retention = Retention {
@@ -381,17 +424,24 @@ impl<S: Store> Settlement<'_, S> {
         retention: Retention,
         commits: bool,
     ) -> Recorded {
+        let patience = self.patience();
         let written = async {
             if !commits {
-                transaction.undo().await?;
+                within(patience, transaction.undo()).await?;
             }
-            transaction.write(outcome, retention).await
+            within(patience, transaction.write(outcome, retention)).await
         };
         match written.await {
             Ok(Fenced::Held) => {}
             Ok(Fenced::Lost) => {
-                transaction.roll_back().await;
+                roll_back(transaction, patience).await;
                 return Recorded::Overtaken;
+            }
+            Err(error @ StoreError::TransactionEnded) => {
+                // Whatever was written may be there: a repeat must not run.
+                roll_back(transaction, patience).await;
+                self.mark_unknown(TRIES).await;
+                return Recorded::Failed(error);
             }
             Err(error) => {
                 // No commit was sent: whatever was written is gone.
@@ -400,7 +450,7 @@ impl<S: Store> Settlement<'_, S> {
             }
         }
         self.shared.reached(Point::BeforeCommit, self.key).await;
-        match transaction.commit().await {
+        match within(patience, transaction.commit()).await {
             Ok(()) => Recorded::Yes,
             Err(error) => self.read_back(outcome, error).await,
         }
@@ -413,12 +463,15 @@ impl<S: Store> Settlement<'_, S> {
     async fn read_back(&self, outcome: &StoredOutcome, error: StoreError) -> Recorded {
         tracing::warn!(record = %self.key, %error, "the outcome of a commit is unknown");
         let store = &self.shared.store;
-        match retry(|| store.mark_unknown(self.key, self.fence)).await {
+        match self
+            .retry(|| store.mark_unknown(self.key, self.fence))
+            .await
+        {
             Ok(Fenced::Held) => {
                 self.release_record().await;
                 Recorded::Failed(error)
             }
-            Ok(Fenced::Lost) => match retry(|| store.record(self.key)).await {
+            Ok(Fenced::Lost) => match self.retry(|| store.record(self.key)).await {
                 Ok(Some(record)) if record.fence == self.fence => match record.state {
                     RecordState::Done {
                         outcome: stored, ..
@@ -437,7 +490,10 @@ impl<S: Store> Settlement<'_, S> {
     async fn complete(&self, outcome: &StoredOutcome, retention: Retention) -> Recorded {
         let store = &self.shared.store;
         self.shared.reached(Point::BeforeCommit, self.key).await;
-        match retry(|| store.complete(self.key, self.fence, outcome, retention)).await {
+        match self
+            .retry(|| store.complete(self.key, self.fence, outcome, retention))
+            .await
+        {
             Ok(Fenced::Held) => Recorded::Yes,
             Ok(Fenced::Lost) => Recorded::Overtaken,
             Err(error) => {
@@ -460,14 +516,14 @@ impl<S: Store> Settlement<'_, S> {
     /// not say whether the key is free; if not, its lease ends.
     async fn release(&self) -> Option<Fenced> {
         if let Some(transaction) = &self.transaction {
-            transaction.roll_back().await;
+            roll_back(&**transaction, self.patience()).await;
         }
         self.release_record().await
     }
 
     async fn release_record(&self) -> Option<Fenced> {
         let store = &self.shared.store;
-        match retry(|| store.release(self.key, self.fence)).await {
+        match self.retry(|| store.release(self.key, self.fence)).await {
             Ok(Fenced::Held) => {
                 self.shared.metrics.count(Event::Released);
                 Some(Fenced::Held)
@@ -483,7 +539,10 @@ impl<S: Store> Settlement<'_, S> {
 
     async fn mark_unknown(&self, tries: u32) {
         let store = &self.shared.store;
-        match retry_up_to(tries, || store.mark_unknown(self.key, self.fence)).await {
+        match self
+            .retry_up_to(tries, || store.mark_unknown(self.key, self.fence))
+            .await
+        {
             Ok(Fenced::Held) => self.shared.metrics.count(Event::MarkedUnknown),
             Ok(Fenced::Lost) => self.shared.metrics.count(Event::LeaseLost),
             Err(error) => {
@@ -499,7 +558,7 @@ impl<S: Store> Settlement<'_, S> {
         ResBody: Body<Data = Bytes>,
     {
         if let Some(transaction) = &self.transaction {
-            transaction.roll_back().await;
+            roll_back(&**transaction, self.patience()).await;
         }
         match self.winner().await {
             Some(answer) => answer,
@@ -513,7 +572,7 @@ impl<S: Store> Settlement<'_, S> {
     where
         ResBody: Body<Data = Bytes>,
     {
-        match self.shared.store.record(self.key).await {
+        match within(self.patience(), self.shared.store.record(self.key)).await {
             Ok(record) => {
                 let record = record?;
                 self.shared.metrics.count(Event::LeaseLost);
@@ -524,6 +583,43 @@ impl<S: Store> Settlement<'_, S> {
                 })
             }
             Err(error) => Some(store_failed(self.shared, &error)),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        self.shared.config.store_timeout
+    }
+
+    async fn retry<T, F>(&self, operation: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        self.retry_up_to(TRIES, operation).await
+    }
+
+    /// Tries again as long as there are tries left, and patience: a store that hangs is not asked
+    /// six times.
+    async fn retry_up_to<T, F>(
+        &self,
+        tries: u32,
+        operation: impl Fn() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let patience = self.patience();
+        let until = Instant::now() + patience;
+        let mut pause = FIRST_PAUSE;
+        let mut left = tries;
+        loop {
+            left -= 1;
+            match within(patience, operation()).await {
+                Err(StoreError::Unavailable(_)) if left > 0 && Instant::now() < until => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                result => return result,
+            }
         }
     }
 
@@ -565,29 +661,4 @@ where
         return Ran::Panicked;
     }
     ran
-}
-
-async fn retry<T, F>(operation: impl Fn() -> F) -> Result<T, StoreError>
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    retry_up_to(TRIES, operation).await
-}
-
-async fn retry_up_to<T, F>(tries: u32, operation: impl Fn() -> F) -> Result<T, StoreError>
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    let mut pause = FIRST_PAUSE;
-    let mut left = tries;
-    loop {
-        left -= 1;
-        match operation().await {
-            Err(StoreError::Unavailable(_)) if left > 0 => {
-                tokio::time::sleep(pause).await;
-                pause *= 2;
-            }
-            result => return result,
-        }
-    }
 }

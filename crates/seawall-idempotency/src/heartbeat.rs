@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::metrics::{Event, Metrics};
+use crate::patience::within;
 use crate::{Fence, Fenced, RecordKey, Store};
 
 /// Renews a lease at a third of its length, until stopped or dropped.
@@ -26,6 +27,7 @@ impl Heartbeat {
         key: RecordKey,
         fence: Fence,
         lease: Duration,
+        patience: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
         let stopped = Arc::new(Mutex::new(false));
@@ -37,7 +39,7 @@ impl Heartbeat {
                 if *stopped {
                     return;
                 }
-                match store.renew(key, fence, lease).await {
+                match within(patience, store.renew(key, fence, lease)).await {
                     Ok(Fenced::Held) => {}
                     Ok(Fenced::Lost) => {
                         metrics.count(Event::LeaseLost);

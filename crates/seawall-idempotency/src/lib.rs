@@ -37,6 +37,7 @@ mod memory;
 mod metrics;
 mod operator;
 mod outcome;
+mod patience;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;

@@ -15,10 +15,11 @@ use crate::body::{RequestBodyError, ResponseBody, read_request};
 use crate::execution::{self, Job};
 use crate::layer::Shared;
 use crate::metrics::Event;
+use crate::patience::within;
 use crate::problem::Occurrence;
 use crate::{
-    Acquisition, Anonymous, Claim, ClaimRequest, Holder, InFlight, OnStoreError, Owner, OwnerKey,
-    Point, Problem, RecordKey, Standing, Store, StoreError,
+    Acquisition, Anonymous, Claim, ClaimRequest, Holder, IdemKey, InFlight, OnStoreError, Owner,
+    OwnerKey, Point, Problem, RecordKey, Store, StoreError,
 };
 
 /// How often a waiting request looks again. Short beside a handler, long beside a look-up.
@@ -43,19 +44,23 @@ where
     if !config.methods.contains(request.method()) {
         return pass(&shared, inner, request).await;
     }
-    let key = match config.key.read(request.headers()) {
-        Ok(Some(key)) => key,
-        Ok(None) if config.required => return Ok(shared.problem(Problem::KeyMissing)),
-        Ok(None) => return pass(&shared, inner, request).await,
-        Err(error) => return Ok(shared.detailed(Problem::KeyInvalid, error)),
-    };
+    let key = config.key.read(request.headers());
+    if key == Ok(None) && !config.required {
+        return pass(&shared, inner, request).await;
+    }
     let (parts, body) = request.into_parts();
+    // Who asks comes before what is asked: a stranger learns nothing of the route's rules.
     let owner = match (shared.principal.owner(&parts), config.anonymous) {
         (Some(owner), _) => owner,
         (None, Anonymous::Refuse) => return Ok(shared.problem(Problem::PrincipalMissing)),
         // A tenant that no named principal can have is not to be had by naming it: an owner
         // without a name in no tenant is this one alone.
         (None, Anonymous::Shared) => Owner::new(""),
+    };
+    let key = match key {
+        Ok(Some(key)) => key,
+        Ok(None) => return Ok(shared.problem(Problem::KeyMissing)),
+        Err(error) => return Ok(shared.detailed(Problem::KeyInvalid, error)),
     };
     // Nothing is claimed before the whole request is here: a client that goes away while it
     // uploads leaves nothing behind (R10).
@@ -80,6 +85,13 @@ where
         quota: config.quota,
         on_unknown: config.on_unknown,
     };
+    if parts.extensions.get::<IdemKey>() == Some(&IdemKey::new(claim.key)) {
+        // The layer is on the way twice, around a route and around its router say: the outer one
+        // holds this very record, and the inner one would refuse its own request.
+        let mut inner = inner;
+        let response = inner.call(rebuild(parts, body)).await?;
+        return Ok(response.map(ResponseBody::pass));
+    }
     let mut job = Job::new(Arc::clone(&shared), inner, parts, body, claim);
     let mut waiting = None;
     loop {
@@ -140,7 +152,7 @@ where
     let shared = Arc::clone(&job.shared);
     let metrics = &shared.metrics;
     shared.reached(Point::BeforeClaim, job.claim.key).await;
-    let refusal = match shared.store.claim(&job.claim).await {
+    let refusal = match within(shared.config.store_timeout, shared.store.claim(&job.claim)).await {
         Ok(Claim::Won(lease)) => {
             metrics.count(Event::ClaimWon);
             return Attempt::Answered(execution::run(job, lease).await);
@@ -197,18 +209,20 @@ fn disown<S: Store>(shared: Arc<Shared<S>>, claim: ClaimRequest) {
         ..claim
     };
     tokio::spawn(async move {
+        let patience = shared.config.store_timeout;
         let until = Instant::now() + shared.config.lease;
         while Instant::now() < until {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            match shared.store.record(claim.key).await {
+            match within(patience, shared.store.record(claim.key)).await {
                 // Nothing to take back.
                 Ok(None) => return,
                 Ok(Some(_)) => {}
                 Err(_) => continue,
             }
-            match shared.store.claim(&claim).await {
+            match within(patience, shared.store.claim(&claim)).await {
                 Ok(Claim::Won(lease)) => {
-                    if shared.store.release(claim.key, lease.fence).await.is_ok() {
+                    let release = shared.store.release(claim.key, lease.fence);
+                    if within(patience, release).await.is_ok() {
                         return;
                     }
                 }
@@ -255,19 +269,16 @@ where
     Inner: Service<Request<ReqBody>, Response = Response<ResBody>>,
     ResBody: Body<Data = Bytes>,
 {
-    let transaction = shared.store.transaction(Acquisition::unprotected());
+    let transaction = shared
+        .store
+        .transaction(Acquisition::unprotected(shared.config.store_timeout));
     if let Some(transaction) = &transaction {
         Arc::clone(transaction).offer(request.extensions_mut());
     }
     let response = inner.call(request).await?;
-    if let Some(transaction) = transaction {
-        if transaction.standing() == Standing::Open && execution::commits(&response) {
-            if let Err(error) = transaction.commit().await {
-                return Ok(store_failed(shared, &error));
-            }
-        } else {
-            transaction.roll_back().await;
-        }
+    let commits = execution::commits(&response);
+    if let Err(problem) = execution::settle_unrecorded(shared, transaction, commits).await {
+        return Ok(shared.problem(problem));
     }
     Ok(response.map(ResponseBody::pass))
 }
@@ -287,12 +298,18 @@ pub(crate) fn store_failed<S, B>(
 where
     B: Body<Data = Bytes>,
 {
+    shared.problem(failure(shared, error))
+}
+
+/// What is said of a failure of the store.
+pub(crate) fn failure<S>(shared: &Shared<S>, error: &StoreError) -> Occurrence {
     shared.metrics.count(Event::StoreError);
     tracing::error!(%error, "the idempotency store failed");
-    match error {
-        StoreError::Corrupt { .. } => shared.problem(Problem::RecordUnreadable),
-        _ => shared.problem(Problem::StoreUnavailable),
-    }
+    Occurrence::from(match error {
+        StoreError::Corrupt { .. } => Problem::RecordUnreadable,
+        StoreError::TransactionEnded => Problem::HandlerFailed,
+        _ => Problem::StoreUnavailable,
+    })
 }
 
 /// The head and body of a request as the handler gets them.

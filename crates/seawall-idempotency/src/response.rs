@@ -24,7 +24,7 @@ pub struct Executed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoNotStore;
 
-/// This record lives so long, whatever the layer's retention is.
+/// This record lives so long, whatever the layer's retention is: 366 days at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetainFor(pub Duration);
 

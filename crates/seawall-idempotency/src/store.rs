@@ -178,6 +178,10 @@ pub enum Resolution {
 /// Every method is **one atomic operation of the store**, by the store's clock. A new store proves
 /// itself with the `contract` module.
 ///
+/// The layer gives up an operation after
+/// [`Config::store_timeout`](crate::Config::store_timeout): its future is dropped then, wherever it
+/// waits, and the operation may still be carried out.
+///
 /// Whatever a method cannot do it must say as an error: an owner reads `Ok(Lost)` as "somebody
 /// else has it", and an error as "nobody knows".
 pub trait Store: Clone + Send + Sync + 'static {
@@ -270,6 +274,10 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The handler's transaction was over before the layer wrote the outcome into it: the handler
+    /// ran a COMMIT or ROLLBACK of its own, or the database gave up after an error that the
+    /// handler took no notice of. Nobody knows what of its effect is there.
+    TransactionEnded,
     /// The store is set up in a way that breaks the promise, and was not opened (R31).
     Misconfigured {
         /// The setting, its value, and what is allowed.
@@ -337,6 +345,9 @@ impl fmt::Display for StoreError {
         match self {
             Self::Unavailable(error) => write!(f, "the idempotency store did not answer: {error}"),
             Self::Corrupt { reason } => write!(f, "the idempotency record is unreadable: {reason}"),
+            Self::TransactionEnded => {
+                f.write_str("the handler's transaction had ended before its outcome was written")
+            }
             Self::Misconfigured { reason } => {
                 write!(f, "the idempotency store cannot keep its promise: {reason}")
             }

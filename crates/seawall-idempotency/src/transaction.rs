@@ -5,11 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::Extensions;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::heartbeat::Heartbeat;
+use crate::patience::within;
 use crate::{Fence, Fenced, RecordKey, Retention, Store, StoreError, StoredOutcome};
 
 /// A kind of database transaction: what [`IdemTx`] hands out.
@@ -83,7 +85,10 @@ pub type TransactionOf<S: TxStore> = <S::Kind as TransactionKind>::Transaction;
 /// for the handler to call: the layer commits when the handler answered with a status below 400,
 /// and otherwise takes back what the handler wrote (see
 /// [`KeepEffects`](crate::response::KeepEffects)). A handler that takes an `IdemTx` promises that
-/// all its effects go through it, so that a rollback proves that there were none.
+/// all its effects go through it, so that a rollback proves that there were none. It runs no
+/// `COMMIT`, `ROLLBACK` or savepoint named `seawall_handler` of its own (sqlx's nested
+/// transactions are fine): an answer that is to be kept after the transaction was ended is refused
+/// with 500, and the outcome counts as unknown.
 ///
 /// On a request without a key (where the route allows that) and on a store that is down and a
 /// route that runs anyway, it is a plain transaction of the same database.
@@ -157,10 +162,11 @@ pub enum Standing {
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The request that a transaction belongs to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Acquisition {
     held: Option<(RecordKey, Fence)>,
     heartbeat: Option<Heartbeat>,
+    patience: Duration,
 }
 
 /// The [`HandlerTransaction`] of any [`TxStore`].
@@ -214,16 +220,26 @@ impl<K: TransactionKind> IdemTx<K> {
 
 impl Acquisition {
     /// A request that holds a key.
-    pub(crate) fn held(key: RecordKey, fence: Fence, heartbeat: Heartbeat) -> Self {
+    pub(crate) fn held(
+        key: RecordKey,
+        fence: Fence,
+        heartbeat: Heartbeat,
+        patience: Duration,
+    ) -> Self {
         Self {
             held: Some((key, fence)),
             heartbeat: Some(heartbeat),
+            patience,
         }
     }
 
     /// A request that passes without a record.
-    pub(crate) fn unprotected() -> Self {
-        Self::default()
+    pub(crate) fn unprotected(patience: Duration) -> Self {
+        Self {
+            held: None,
+            heartbeat: None,
+            patience,
+        }
     }
 }
 
@@ -390,13 +406,17 @@ impl<S: TxStore> Opener<S::Kind> for Opening<S> {
             // not cut the opening in half and leave a connection in a transaction that nobody
             // ends. The transaction of a task that nobody waits for is dropped, and rolled back.
             let store = self.store.clone();
-            let Acquisition { held, heartbeat } = self.acquisition.clone();
+            let Acquisition {
+                held,
+                heartbeat,
+                patience,
+            } = self.acquisition.clone();
             let opening = tokio::spawn(async move {
                 // A renewal after the hold would wait for the row that is locked from then on.
                 if let Some(heartbeat) = heartbeat {
                     heartbeat.stop().await;
                 }
-                store.begin(held).await
+                within(patience, store.begin(held)).await
             });
             opening
                 .await

@@ -114,6 +114,7 @@ impl Plan {
                 }
                 Some(response)
             }
+            Self::Panic if !transactional => self.after_effect(),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
 //! What is asked for: an amount, and whatever else the client wants to have on record.
 
 use axum::extract::{FromRequest, Request as HttpRequest};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Form, Json};
 use serde_json::{Map, Value, json};
@@ -25,10 +25,11 @@ impl<S: Send + Sync> FromRequest<S> for Request {
     type Rejection = Response;
 
     /// JSON, or a form as payment SDKs send it.
-    async fn from_request(request: HttpRequest, state: &S) -> Result<Self, Response> {
-        let kind = request.headers().get(CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let mut details = if kind.starts_with("application/x-www-form-urlencoded") {
+    async fn from_request(mut request: HttpRequest, state: &S) -> Result<Self, Response> {
+        let mut details = if is_form(&request) {
+            // The extractor takes no capital letters.
+            let form = HeaderValue::from_static(FORM);
+            request.headers_mut().insert(CONTENT_TYPE, form);
             let Form(pairs) = Form::<Vec<(String, String)>>::from_request(request, state)
                 .await
                 .map_err(IntoResponse::into_response)?;
@@ -61,4 +62,13 @@ impl<S: Send + Sync> FromRequest<S> for Request {
         };
         Ok(Self { amount, details })
     }
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn is_form(request: &HttpRequest) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case(FORM)
 }

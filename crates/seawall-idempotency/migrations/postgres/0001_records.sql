@@ -46,6 +46,7 @@ CREATE FUNCTION seawall_idempotency_claim(
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     seen seawall_idempotency%ROWTYPE;
+    looked seawall_idempotency%ROWTYPE;
     locked boolean;
 BEGIN
     -- A claim that a crash of the server forgets would let an effect elsewhere be made twice.
@@ -130,6 +131,7 @@ BEGIN
         PERFORM 1 FROM seawall_idempotency r
             WHERE r.key = p_key FOR UPDATE SKIP LOCKED;
         locked := NOT FOUND;
+        looked := seen;
         SELECT * INTO seen FROM seawall_idempotency r WHERE r.key = p_key;
         IF NOT FOUND THEN
             CONTINUE;
@@ -142,8 +144,10 @@ BEGIN
             lease_until := looked_at;
             RETURN;
         END IF;
-        -- The row is locked here now; was it settled or renewed before that?
-        IF seen.state = 3 OR (seen.state = 1 AND seen.lease_until > clock_timestamp()) THEN
+        -- The row is locked here now; was it settled, renewed or made anew before that?
+        IF seen.fence <> looked.fence OR seen.state = 3
+            OR (seen.state = 1 AND seen.lease_until > clock_timestamp())
+        THEN
             CONTINUE;
         END IF;
         IF NOT p_take_over THEN
@@ -199,5 +203,7 @@ BEGIN
     IF NOT held THEN
         PERFORM set_config('transaction_read_only', 'on', true);
     END IF;
+    -- Ends with the transaction. Whoever writes the outcome can tell that it is still the same one.
+    PERFORM set_config('seawall_idempotency.held', p_fence::text, true);
 END;
 $$;

@@ -56,6 +56,8 @@ pub enum Fault {
     Fails,
     /// It is carried out, and an error is answered.
     AnswerLost,
+    /// It is not carried out, and nothing is answered, ever.
+    Hangs,
 }
 
 #[derive(Default)]
@@ -108,6 +110,7 @@ impl Armed {
         match self.next(operation) {
             None => call.await,
             Some(Fault::Fails) => Err(injected(operation)),
+            Some(Fault::Hangs) => std::future::pending().await,
             Some(Fault::AnswerLost) => {
                 call.await?;
                 Err(injected(operation))
@@ -218,6 +221,7 @@ impl HandlerTransaction for FaultyTransaction {
         Box::pin(async move {
             match self.armed.next(Operation::Commit) {
                 None => self.inner.commit().await,
+                Some(Fault::Hangs) => std::future::pending().await,
                 Some(Fault::Fails) => {
                     // The connection broke before the commit got through.
                     self.inner.roll_back().await;

@@ -31,6 +31,20 @@ macro_rules! select {
     };
 }
 
+/// The outcome of a fence's acquisition.
+macro_rules! write_outcome {
+    () => {
+        "UPDATE seawall_idempotency SET
+            state = 3,
+            completed_at = clock_timestamp(),
+            expires_at = clock_timestamp() + interval '1 millisecond' * $3,
+            forget_at = clock_timestamp() + interval '1 millisecond' * $4,
+            outcome = $5,
+            unknown_since = NULL
+        WHERE key = $1 AND fence = $2 AND state IN (1, 2)"
+    };
+}
+
 impl Store for PostgresStore {
     fn secret(&self) -> &Secret {
         &self.secret
@@ -301,6 +315,34 @@ impl PostgresStore {
     }
 }
 
+/// As [`write_outcome`], in the transaction that holds the record and in no other: when the handler
+/// ended that one, what it wrote may be there, and the record is not to say how it went.
+pub(super) async fn write_held(
+    connection: &mut PgConnection,
+    key: RecordKey,
+    fence: Fence,
+    outcome: &StoredOutcome,
+    retention: Retention,
+) -> Result<Result<Fenced, StoreError>, sqlx::Error> {
+    let statement = concat!(
+        write_outcome!(),
+        " AND current_setting('seawall_idempotency.held', true) = $2::text"
+    );
+    let rows = write(connection, statement, key, fence, outcome, retention).await?;
+    if rows > 0 {
+        return Ok(Ok(Fenced::Held));
+    }
+    let held: Option<String> =
+        sqlx::query_scalar("SELECT current_setting('seawall_idempotency.held', true)")
+            .fetch_one(connection)
+            .await?;
+    Ok(if held == Some(fence_number(fence).to_string()) {
+        Ok(Fenced::Lost)
+    } else {
+        Err(StoreError::TransactionEnded)
+    })
+}
+
 /// Writes an outcome, if the fence is current and the record not settled; says how many it wrote.
 pub(super) async fn write_outcome(
     connection: &mut PgConnection,
@@ -309,26 +351,29 @@ pub(super) async fn write_outcome(
     outcome: &StoredOutcome,
     retention: Retention,
 ) -> Result<u64, sqlx::Error> {
+    let statement = write_outcome!();
+    write(connection, statement, key, fence, outcome, retention).await
+}
+
+async fn write(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    key: RecordKey,
+    fence: Fence,
+    outcome: &StoredOutcome,
+    retention: Retention,
+) -> Result<u64, sqlx::Error> {
     let encoded = outcome
         .encode()
         .map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
-    let written = sqlx::query(
-        "UPDATE seawall_idempotency SET
-            state = 3,
-            completed_at = clock_timestamp(),
-            expires_at = clock_timestamp() + interval '1 millisecond' * $3,
-            forget_at = clock_timestamp() + interval '1 millisecond' * $4,
-            outcome = $5,
-            unknown_since = NULL
-        WHERE key = $1 AND fence = $2 AND state IN (1, 2)",
-    )
-    .bind(key.as_bytes().as_slice())
-    .bind(fence_number(fence))
-    .bind(milliseconds(retention.keep))
-    .bind(milliseconds(retention.keep) + milliseconds(retention.tombstone))
-    .bind(encoded)
-    .execute(connection)
-    .await?;
+    let written = sqlx::query(statement)
+        .bind(key.as_bytes().as_slice())
+        .bind(fence_number(fence))
+        .bind(milliseconds(retention.keep))
+        .bind(milliseconds(retention.keep) + milliseconds(retention.tombstone))
+        .bind(encoded)
+        .execute(connection)
+        .await?;
     Ok(written.rows_affected())
 }
 

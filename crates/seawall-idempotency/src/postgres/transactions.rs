@@ -12,6 +12,10 @@ use crate::{
 /// `read_only_sql_transaction`: what a write gets in a transaction that does not hold its record.
 const READ_ONLY: &str = "25006";
 
+/// `no_active_sql_transaction` and `invalid_savepoint_specification`: what a rollback to the
+/// handler's savepoint gets after a COMMIT or ROLLBACK of the handler's own.
+const ENDED: [&str; 2] = ["25P01", "3B001"];
+
 impl TransactionKind for Postgres {
     type Transaction = Transaction<'static, Self>;
     type Handle = Transaction<'static, Self>;
@@ -50,7 +54,14 @@ impl TxStore for PostgresStore {
         sqlx::query("ROLLBACK TO SAVEPOINT seawall_handler")
             .execute(&mut **transaction)
             .await
-            .map_err(StoreError::unavailable)?;
+            .map_err(|error| match &error {
+                sqlx::Error::Database(database)
+                    if database.code().is_some_and(|code| ENDED.contains(&&*code)) =>
+                {
+                    StoreError::TransactionEnded
+                }
+                _ => StoreError::unavailable(error),
+            })?;
         Ok(())
     }
 
@@ -62,8 +73,8 @@ impl TxStore for PostgresStore {
         outcome: &StoredOutcome,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
-        match super::operations::write_outcome(transaction, key, fence, outcome, retention).await {
-            Ok(rows) => Ok(super::operations::fenced(rows)),
+        match super::operations::write_held(transaction, key, fence, outcome, retention).await {
+            Ok(fenced) => fenced,
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(READ_ONLY) => {
                 Ok(Fenced::Lost)
             }

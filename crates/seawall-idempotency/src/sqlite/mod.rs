@@ -12,6 +12,7 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
+use sqlx::{Connection as _, SqlSafeStr as _, Sqlite, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::clock::Clock;
@@ -104,6 +105,25 @@ impl SqliteStore {
         &self.pool
     }
 
+    /// A transaction that may write, in the caller's turn.
+    ///
+    /// SQLite ends a transaction by itself after some errors, a full disk for one. The client
+    /// library does not notice, and no `BEGIN` is possible on that connection any more: it is
+    /// closed here, and another one taken.
+    async fn begin_immediate(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        loop {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+            if connection.is_in_transaction() {
+                connection.close_on_drop();
+                continue;
+            }
+            let begin = "BEGIN IMMEDIATE".into_sql_str();
+            return Transaction::begin(connection, Some(begin))
+                .await
+                .map_err(StoreError::unavailable);
+        }
+    }
+
     /// A turn to write. Held until the guard is dropped.
     async fn turn(&self) -> Result<OwnedMutexGuard<()>, StoreError> {
         tokio::time::timeout(PATIENCE, Arc::clone(&self.writer).lock_owned())
@@ -115,6 +135,16 @@ impl SqliteStore {
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SqliteStore(..)")
+    }
+}
+
+/// Without its savepoint the handler's transaction is over.
+fn failed(error: sqlx::Error) -> StoreError {
+    match &error {
+        sqlx::Error::Database(database) if database.message().contains("no such savepoint") => {
+            StoreError::TransactionEnded
+        }
+        _ => StoreError::unavailable(error),
     }
 }
 

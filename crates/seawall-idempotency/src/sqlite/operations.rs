@@ -179,11 +179,7 @@ impl Store for SqliteStore {
     ) -> Result<Fenced, StoreError> {
         let _turn = self.turn().await?;
         let now = self.clock.now();
-        let mut transaction = self
-            .pool
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(StoreError::unavailable)?;
+        let mut transaction = self.begin_immediate().await?;
         let unknown: Option<i64> = sqlx::query_scalar(
             "SELECT 1 FROM seawall_idempotency
             WHERE key = ? AND fence = ? AND (state = 2 OR state = 1 AND lease_until <= ?)",
@@ -274,11 +270,7 @@ impl SqliteStore {
     /// The claim of a key that needs more than one look, under the writer's lock.
     async fn claim_writing(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
         let _turn = self.turn().await?;
-        let mut transaction = self
-            .pool
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(StoreError::unavailable)?;
+        let mut transaction = self.begin_immediate().await?;
         let now = self.clock.now();
         let seen = Seen::read(&mut transaction, request.key).await?;
         let claim = match decide(seen, request, now)? {
@@ -393,7 +385,7 @@ pub(super) async fn write_outcome(
         .bind(outcome.encode()?)
         .fetch_optional(connection)
         .await
-        .map_err(StoreError::unavailable)?;
+        .map_err(super::failed)?;
     Ok(match written {
         Some(_) => Fenced::Held,
         None => Fenced::Lost,

@@ -38,11 +38,7 @@ impl TxStore for SqliteStore {
         fence: Option<(RecordKey, Fence)>,
     ) -> Result<SqliteTransaction, TransactionError> {
         let turn = self.turn().await?;
-        let mut transaction = self
-            .pool
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(StoreError::unavailable)?;
+        let mut transaction = self.begin_immediate().await?;
         if let Some((key, fence)) = fence {
             // Two statements, one message to the connection's thread.
             let held: Option<i64> = sqlx::query_scalar(
@@ -69,7 +65,7 @@ impl TxStore for SqliteStore {
         sqlx::query("ROLLBACK TO SAVEPOINT seawall_handler")
             .execute(&mut *transaction.transaction)
             .await
-            .map_err(StoreError::unavailable)?;
+            .map_err(super::failed)?;
         Ok(())
     }
 
