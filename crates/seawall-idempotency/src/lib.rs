@@ -51,6 +51,7 @@ mod request;
 pub mod response;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
 mod row;
+mod settlement;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;

@@ -17,6 +17,7 @@ use crate::layer::Shared;
 use crate::metrics::Event;
 use crate::patience::within;
 use crate::problem::Occurrence;
+use crate::settlement;
 use crate::{
     Acquisition, Anonymous, Claim, ClaimRequest, Holder, IdemKey, InFlight, OnStoreError, Owner,
     OwnerKey, Point, Problem, RecordKey, Store, StoreError,
@@ -276,8 +277,8 @@ where
         Arc::clone(transaction).offer(request.extensions_mut());
     }
     let response = inner.call(request).await?;
-    let commits = execution::commits(&response);
-    if let Err(problem) = execution::settle_unrecorded(shared, transaction, commits).await {
+    let commits = settlement::commits(&response);
+    if let Err(problem) = settlement::settle_unrecorded(shared, transaction, commits).await {
         return Ok(shared.problem(problem));
     }
     Ok(response.map(ResponseBody::pass))
