@@ -1,11 +1,13 @@
 //! Handlers and set-ups that break the rules.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
-use seawall_idempotency::response::RetainFor;
+use seawall_idempotency::response::{KeepEffects, RetainFor};
 use seawall_idempotency::{Config, IdemTx, Memory, MemoryStore, RecordState, SqliteStore, Store};
 
 use crate::service::{Service, layer, request};
@@ -73,6 +75,33 @@ async fn r38_a_record_that_is_to_live_for_ever_lives_a_year() {
     });
     assert_eq!(service.post("key").await.status, 201);
     assert!(service.post("key").await.replayed());
+}
+
+#[tokio::test]
+async fn r18_effects_that_the_handler_keeps_are_kept_with_a_server_error_too() {
+    let effects = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&effects);
+    let handler = move |request: Request<Body>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let mut transaction = IdemTx::<Memory>::take(request.extensions()).unwrap();
+            transaction.begin().await.unwrap().stage(move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+            });
+            let mut response = StatusCode::BAD_GATEWAY.into_response();
+            response.extensions_mut().insert(KeepEffects);
+            response
+        }
+    };
+    let service = Service::new(MemoryStore::new().unwrap(), Config::default(), handler);
+    for replayed in [false, true] {
+        let answer = service.post("key").await;
+        assert_eq!(
+            (answer.status, answer.replayed()),
+            (StatusCode::BAD_GATEWAY, replayed)
+        );
+    }
+    assert_eq!((service.runs(), effects.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[tokio::test]
