@@ -120,20 +120,31 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
     /// # Errors
     ///
     /// As [`run`](Self::run).
-    pub async fn run_reported<T, E>(self) -> Result<(T, Report), Error<C::Error>>
+    pub async fn run_reported<T, E>(mut self) -> Result<(T, Report), Error<C::Error>>
     where
         Op: AsyncFnMut(&mut X) -> Result<T, E>,
         C: Classify<T, E>,
     {
         let driver = Driver::new(self.policy, self.guards, self.request, self.seed);
         let mut driver = pin!(driver.cancelled_by(self.cancel));
-        let (finish, last) = drive(
-            driver.as_mut(),
-            self.context,
-            self.operation,
-            &self.classifier,
-        )
-        .await;
+        let (classifier, mut last) = (&self.classifier, None);
+        // Until the driver wants its first attempt there is none.
+        let none = pin!(None::<Pending<Result<T, E>>>);
+        let mut next = turn(driver.as_mut(), none, 0, classifier, &mut last).await;
+        let finish = loop {
+            match next {
+                Turn::Over(finish) => break finish,
+                Turn::Start(start) => {
+                    let attempt = {
+                        let _inside = nesting::enter();
+                        (self.operation)(self.context)
+                    };
+                    let attempt = pin!(Some(attempt));
+                    let number = start.number;
+                    next = turn(driver.as_mut(), attempt, number, classifier, &mut last).await;
+                }
+            }
+        };
         let last = last.map(|last| last.map_err(C::into_error));
         let mut report = || driver.as_mut().take_report().unwrap_or_default();
         let value = Error::conclude(finish, last, &mut report)?;
@@ -158,55 +169,19 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
     }
 }
 
-/// Lends the context to one attempt after the other, as the driver asks for them.
-async fn drive<X: ?Sized, Op, C, T, E>(
-    mut driver: Pin<&mut Driver<'_>>,
-    context: &mut X,
-    mut operation: Op,
-    classifier: &C,
-) -> (Finish, Option<Result<T, E>>)
-where
-    Op: AsyncFnMut(&mut X) -> Result<T, E>,
-    C: Classify<T, E>,
-{
-    let mut last = None;
-    let none = pin!(None::<Pending<Result<T, E>>>);
-    let mut next = turn(driver.as_mut(), none, 0, classifier, &mut last).await;
-    loop {
-        match next {
-            Turn::Over(finish) => return (finish, last),
-            Turn::Start(start) => {
-                let attempt = {
-                    let _inside = nesting::enter();
-                    operation(context)
-                };
-                let attempt = pin!(Some(attempt));
-                next = turn(
-                    driver.as_mut(),
-                    attempt,
-                    start.number,
-                    classifier,
-                    &mut last,
-                )
-                .await;
-            }
-        }
-    }
-}
-
 enum Turn {
     Start(Start),
     Over(Finish),
 }
 
 /// Drives the call with one attempt in its hands, until it wants the next.
-async fn turn<Fut, C, T, E>(
-    mut driver: Pin<&mut Driver<'_>>,
-    attempt: Pin<&mut Option<Fut>>,
+fn turn<'a, Fut, C, T, E>(
+    mut driver: Pin<&'a mut Driver<'_>>,
+    attempt: Pin<&'a mut Option<Fut>>,
     number: u32,
-    classifier: &C,
-    last: &mut Option<Result<T, E>>,
-) -> Turn
+    classifier: &'a C,
+    last: &'a mut Option<Result<T, E>>,
+) -> impl Future<Output = Turn>
 where
     Fut: Future<Output = Result<T, E>>,
     C: Classify<T, E>,
@@ -218,7 +193,7 @@ where
         last,
         next: None,
     };
-    poll_fn(|context| {
+    poll_fn(move |context| {
         let polled = driver.as_mut().poll(Pin::new(&mut work), context);
         match (work.next, polled) {
             (Some(start), _) => Poll::Ready(Turn::Start(start)),
@@ -226,7 +201,6 @@ where
             (None, Poll::Pending) => Poll::Pending,
         }
     })
-    .await
 }
 
 /// One attempt, made by somebody else.

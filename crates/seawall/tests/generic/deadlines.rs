@@ -242,3 +242,33 @@ fn w6_async_a_storm_of_instant_failures_can_be_given_up() {
             assert!(counted > 1);
         });
 }
+
+/// Time that stands still for tasks does not stand still for a thread that sleeps.
+#[test]
+fn w5_blocking_calls_go_on_where_time_is_paused() {
+    paused(async {
+        let hour = Async::policy(3_600).build().unwrap();
+        let mut failed = false;
+        let call = seawall::retry_mut(&hour, &mut failed, async |failed| {
+            if std::mem::replace(failed, true) {
+                Ok(1)
+            } else {
+                Err("down")
+            }
+        });
+        assert_eq!(call.run().await.unwrap(), 1);
+        // This thread now goes by the runtime's clock, which a blocking call must not.
+        let ended = Blocking::run(
+            Setup::new(&Blocking::policy(1).build().unwrap()),
+            |attempt| {
+                step(if attempt.number < 3 {
+                    Err("down")
+                } else {
+                    Ok(200)
+                })
+            },
+        );
+        assert_eq!(ended.value(), 200);
+        Blocking::assert_took(ended.took, 2);
+    });
+}
