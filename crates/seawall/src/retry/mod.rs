@@ -27,7 +27,13 @@ use work::Operations;
 ///
 /// The policy's own guards pay for retries, and so does every call with a clone of that policy; use
 /// [`guards`](Retry::guards) to keep state by key. Dropping the future stops everything at once.
-/// With a policy that hedges, several of the operation's futures are in flight at a time.
+/// With a policy that hedges, several of the operation's futures are in flight at a time; nothing is
+/// ever spawned. A call that is made inside an attempt of another makes a single attempt itself, so
+/// that layers do not multiply (G4); tasks and threads that an attempt starts are not inside it.
+///
+/// A panic of the operation or of the judge comes through as it is, and counts as nobody's failure
+/// (E6). Whatever has to wait needs tokio's timers: like tokio's own `sleep`, a call that waits
+/// outside a runtime panics.
 ///
 /// # Errors
 ///
@@ -56,6 +62,17 @@ where
 }
 
 /// As [`retry`], for an operation that wants to know which [`Attempt`] it is.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), seawall::Error<&'static str>> {
+/// let policy = seawall::Policy::default();
+/// let number = seawall::retry_with(&policy, |attempt| async move {
+///     if attempt.number == 1 { Err("the first always fails") } else { Ok(attempt.number) }
+/// })
+/// .await?;
+/// assert_eq!(number, 2);
+/// # Ok(()) }
+/// ```
 pub fn retry_with<Op, Fut, T, E>(policy: &Policy, operation: Op) -> Retry<'_, Op, EveryError>
 where
     Op: FnMut(Attempt) -> Fut,
@@ -182,6 +199,21 @@ impl<'a, Op, C> Retry<'a, Op, C> {
 
     /// Judges the whole result: an `Ok` that means failure, a failure that the server cannot have
     /// acted on. When attempts run out, the last result is returned as it is, also an `Ok`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), seawall::Error<&'static str>> {
+    /// use seawall::{Outcome, Phase, Policy};
+    ///
+    /// let policy = Policy::builder().max_attempts(2).build().unwrap();
+    /// let status = seawall::retry(&policy, || async { Ok::<u16, &str>(503) })
+    ///     .classify(|result| match result {
+    ///         Ok(500..) | Err(_) => Outcome::Transient(Phase::Ambiguous),
+    ///         Ok(_) => Outcome::Success,
+    ///     })
+    ///     .await?;
+    /// assert_eq!(status, 503);
+    /// # Ok(()) }
+    /// ```
     pub fn classify<Fut, T, E, F>(self, judge: F) -> Retry<'a, Op, F>
     where
         Op: FnMut(Attempt) -> Fut,
@@ -223,7 +255,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
     }
 
     /// The value, or else the one that `fallback` makes of the error: last, outside everything, and
-    /// told apart from the call's own ([`Recovered`]).
+    /// told apart from the call's own ([`Recovered`]). For a fixed value, `|_| value`.
     ///
     /// # Errors
     ///

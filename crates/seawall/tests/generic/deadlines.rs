@@ -272,3 +272,59 @@ fn w5_blocking_calls_go_on_where_time_is_paused() {
         Blocking::assert_took(ended.took, 2);
     });
 }
+
+/// E1: the last attempt to end decides. An error before it is in the report, and not its.
+fn e1<R: Runner>() {
+    let policy = R::policy(1)
+        .max_attempts(2)
+        .attempt_timeout(R::ticks(3))
+        .build()
+        .unwrap();
+    let ended = R::run(Setup::new(&policy), |attempt| match attempt.number {
+        1 => step(Err("down")),
+        _ => after(1_000, Ok(200)),
+    });
+    assert_eq!(ended.error().kind(), ErrorKind::Timeout);
+    assert_eq!(ended.error().inner(), None);
+    assert_eq!(ended.report().ending(), Some(&Ending::AttemptsExhausted));
+    R::assert_took(ended.took, 4);
+}
+on!(Async: e1_async_a_timeout_has_no_error_of_an_attempt_before_it,
+    Lent: e1_lent_a_timeout_has_no_error_of_an_attempt_before_it => e1);
+
+/// What ran out of time is gone before the wait after it.
+#[test]
+fn d2_async_and_lent_an_attempt_that_is_cut_is_dropped_at_once() {
+    struct Running<'a>(&'a Cell<bool>);
+    impl Drop for Running<'_> {
+        fn drop(&mut self) {
+            self.0.set(false);
+        }
+    }
+    paused(async {
+        let policy = Async::policy(10)
+            .attempt_timeout(Async::ticks(3))
+            .max_attempts(2)
+            .build()
+            .unwrap();
+        let running = Cell::new(false);
+        let operation = || async {
+            running.set(true);
+            let _running = Running(&running);
+            std::future::pending::<Result<(), &str>>().await
+        };
+        let look = || async {
+            tokio::time::sleep(Async::ticks(2)).await;
+            assert!(running.get());
+            tokio::time::sleep(Async::ticks(2)).await;
+            assert!(!running.get());
+        };
+        let call = async { seawall::retry(&policy, operation).await };
+        let (result, ()) = tokio::join!(call, look());
+        assert!(result.unwrap_err().is_timeout());
+        let mut context = ();
+        let call = seawall::retry_mut(&policy, &mut context, async |_| operation().await);
+        let (result, ()) = tokio::join!(call.run(), look());
+        assert!(result.unwrap_err().is_timeout());
+    });
+}
