@@ -1,5 +1,5 @@
 //! Any operation, tried again after a policy, on the thread that asks: the twin of
-//! [`retry`](crate::retry).
+//! [`retry`](fn@crate::retry).
 //!
 //! A closure that runs cannot be stopped from outside (D8). So the attempt timeout and the deadline
 //! are handed to it as the time it has ([`Attempt::time_left`]), for it to obey. When it comes back

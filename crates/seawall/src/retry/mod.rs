@@ -37,7 +37,7 @@ use work::Operations;
 ///
 /// # Errors
 ///
-/// [`Error`](crate::Error) with the operation's last error inside, or why it was not tried (again).
+/// [`Error`] with the operation's last error inside, or why it was not tried (again).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
