@@ -20,6 +20,8 @@ pub struct Fleet {
     /// When their calls begin; without it they call for a server that names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
+    /// Each client of an open fleet also makes a call at the very start.
+    pub call_at_start: bool,
     /// The servers they call: each attempt goes to one, by lot.
     pub servers: Vec<String>,
     /// How many calls, at once, make up what a user waits for: the slowest decides.
@@ -47,6 +49,7 @@ impl Default for Fleet {
             clients: 1,
             guards: Sharing::Own,
             arrivals: None,
+            call_at_start: false,
             servers: vec!["server".into()],
             fan_out: 1,
             late_after: None,

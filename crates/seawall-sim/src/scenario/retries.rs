@@ -371,11 +371,16 @@ pub(super) const BACKOFF_SERIAL: Scenario = Scenario {
     },
 };
 
-/// Clients that call at random, a server that fails by chance, an exponential hop each way.
+/// Clients that call at random, the first time at the start, as in the published program; a server
+/// that fails by chance; an exponential hop each way.
 fn chance(clients: u32, rate: f64, failure_rate: f64, duration: f64) -> Model {
     let server = Server {
         failure_rate,
         ..Server::default()
+    };
+    let fleet = Fleet {
+        call_at_start: true,
+        ..Fleet::new(clients, Arrivals::poisson(rate))
     };
     Model {
         drain: true,
@@ -383,11 +388,7 @@ fn chance(clients: u32, rate: f64, failure_rate: f64, duration: f64) -> Model {
             delay: Law::exponential(HOP),
             ..Network::default()
         },
-        ..Model::new(
-            duration,
-            Fleet::new(clients, Arrivals::poisson(rate)),
-            server,
-        )
+        ..Model::new(duration, fleet, server)
     }
 }
 

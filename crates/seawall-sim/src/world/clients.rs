@@ -131,6 +131,7 @@ impl World<'_> {
                 let draws = stream(self.fleets[index].draws, OF_CLIENT, u64::from(client));
                 let at = match arrivals {
                     Arrivals::Once => 0,
+                    _ if spec.call_at_start => 0,
                     Arrivals::Closed { think } => think.sample(draws, GAP, 0),
                     Arrivals::Serial { rate } => serial_gap(draws, 0, spec.clients, *rate),
                     _ => break,

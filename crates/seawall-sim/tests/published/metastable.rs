@@ -64,7 +64,8 @@ fn mongo_quartet_one_of_four_is_metastable() {
 
 #[test]
 fn collapse_spike_grows_from_never_to_always() {
-    // Published over 60 seeds: 0, 10, 39 and 60 of them; with backoff 0 at 5 s and 59 at 10 s.
+    // Published over 60 seeds: 0, 10, 39 and 60 of them; with backoff 0 at 5 s and 59 at 10 s. Over
+    // 1000 seeds the published program gives 75 % at 5 s, ours 76 %.
     for (spike, share, by) in [
         (3.0, 0.0, 0.05),
         (4.0, 0.17, 0.22),

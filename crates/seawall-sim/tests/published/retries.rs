@@ -78,8 +78,6 @@ fn retry_bucket_loads_are_the_measured_ones() {
 
 #[test]
 fn small_clients_turn_the_bucket_into_n_retries_and_the_breaker_into_none() {
-    // The published program starts with a call of each client, so a client that makes ten here made
-    // eleven there: 1.1 + 4/11 = 1.464 is 1.1 + 4/10 = 1.5, less what is left in the buckets.
     let outcome = simulated("small-clients", &[], 10);
     for (n, bucket, breaker) in [(10, 1.104, 1.05), (100, 1.143, 1.035), (1_000, 1.46, 1.006)] {
         near(
