@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use seawall_engine::{Breaker, BreakerSettings, Verdict, WindowSize};
 
 use crate::clock::Clock;
-use crate::rounds::{Effort, median};
+use crate::rounds::Effort;
 use crate::table::{Table, Target};
 use crate::threads::{Shared, Spent, THREADS, interleaved};
 
@@ -25,13 +25,13 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
         };
         for (index, limit) in [35.0, 20.0, 20.0].into_iter().enumerate() {
             let threads = THREADS[index];
-            let took = median(&ours.wall[index]);
-            let what = format!("{name}, {threads} threads");
+            let took = ours.wall(index);
+            let what = format!("{name}, {threads} thr.");
             targets.push(Target::at_most(2, what, limit, took, "ns"));
         }
         for (index, threads) in THREADS.into_iter().enumerate() {
             let slowest = ours.slow[index] / 1_000.0;
-            let what = format!("{name}, {threads} threads, p99.9");
+            let what = format!("{name}, {threads} thr., p99.9");
             targets.push(Target::at_most(2, what, 1.0, slowest, "µs"));
         }
     }
@@ -47,8 +47,8 @@ fn table(title: &str, spent: &[Spent]) -> Table {
     ];
     let mut table = Table::new(title, note, &columns);
     for one in spent {
-        let wall = one.wall.iter().map(|figures| median(figures));
-        let cpu = one.cpu.iter().map(|figures| median(figures));
+        let wall = (0..THREADS.len()).map(|at| one.wall(at));
+        let cpu = (0..THREADS.len()).map(|at| one.cpu(at));
         table.row(&one.name, wall.chain(cpu).chain(one.slow));
     }
     table

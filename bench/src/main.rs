@@ -6,7 +6,11 @@ mod allocations;
 mod breaker;
 mod clock;
 mod generic;
+mod held;
+mod http;
+mod limits;
 mod rounds;
+mod stacks;
 mod table;
 mod threads;
 
@@ -44,6 +48,12 @@ enum Group {
     Generic,
     /// Permit and record, by 1, 2 and 8 threads.
     Breaker,
+    /// Budget, rate limiter and histogram, by 1, 2 and 8 threads.
+    Limits,
+    /// HTTP clients over loopback.
+    Http,
+    /// Bytes held per call in flight.
+    Held,
     /// Everything.
     All,
 }
@@ -61,7 +71,10 @@ fn main() -> ExitCode {
             slice: Duration::from_millis(10),
         }
     };
+    // Clients build their TLS settings even where they only speak plain HTTP.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let before = load();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut tables, mut targets) = (Vec::new(), Vec::new());
     let asked = |group| [Group::All, group].contains(&arguments.what);
     if asked(Group::Generic) {
@@ -70,10 +83,20 @@ fn main() -> ExitCode {
     if asked(Group::Breaker) {
         breaker::run(effort, &mut tables, &mut targets);
     }
+    if asked(Group::Limits) {
+        limits::run(effort, &mut tables, &mut targets);
+    }
+    if asked(Group::Held) {
+        held::run(&mut tables, &mut targets);
+    }
+    // Last: it keeps to one core from then on.
+    if asked(Group::Http) {
+        http::run(effort, &mut tables, &mut targets);
+    }
     let outcome = Outcome {
         machine: Machine {
             cpu: cpu(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
             load: [before, load()],
         },
         rounds: effort.rounds,

@@ -70,8 +70,9 @@ pub fn interleaved(mut contenders: Vec<Contender>, effort: Effort) -> Vec<Taken>
             allocations: Vec::new(),
         })
         .collect();
-    for _ in 0..effort.rounds {
-        for ((contender, taken), &times) in contenders.iter_mut().zip(&mut taken).zip(&times) {
+    for round in 0..effort.rounds {
+        for at in order(round, times.len()) {
+            let (contender, taken, times) = (&mut contenders[at], &mut taken[at], times[at]);
             let allocated = Allocated::here();
             let (cpu, wall) = (ThreadTime::now(), Instant::now());
             (contender.run)(times);
@@ -85,6 +86,17 @@ pub fn interleaved(mut contenders: Vec<Contender>, effort: Effort) -> Vec<Taken>
         }
     }
     taken
+}
+
+/// Forwards and backwards in turn, so that nobody always comes after the same one.
+pub fn order(round: usize, many: usize) -> impl Iterator<Item = usize> {
+    (0..many).map(move |at| {
+        if round.is_multiple_of(2) {
+            at
+        } else {
+            many - 1 - at
+        }
+    })
 }
 
 /// How often `run` fits into `slice` of CPU time, found by running it more and more often, which

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use hdrhistogram::Histogram;
 
-use crate::rounds::{Effort, per, times_in};
+use crate::rounds::{Effort, median, order, per, times_in};
 
 /// How many threads.
 pub const THREADS: [usize; 3] = [1, 2, 8];
@@ -26,10 +26,10 @@ pub struct Spent {
     pub name: String,
     /// Wall time from the first thread's start to the last one's end, per operation, in ns; a
     /// figure per round.
-    pub wall: [Vec<f64>; 3],
+    wall: [Vec<f64>; 3],
     /// CPU time of all threads per operation, over the cores that they can use at once: what the
     /// wall time would be on a machine that does nothing else, waiting for locks aside.
-    pub cpu: [Vec<f64>; 3],
+    cpu: [Vec<f64>; 3],
     /// What 1 of 1000 single operations takes longer than, in ns, less what reading the clock
     /// takes by itself.
     pub slow: [f64; 3],
@@ -44,6 +44,34 @@ pub trait Work: Send + Sync {
 }
 
 struct Each<F>(F);
+
+/// A round in which the threads had less than this share of the cores that they can use was
+/// somebody else's too.
+const OURS: f64 = 0.85;
+
+impl Spent {
+    /// The median of the wall time per operation over the undisturbed rounds; over all of them
+    /// where those are few, as with a contender that sleeps.
+    pub fn wall(&self, index: usize) -> f64 {
+        let all = &self.wall[index];
+        let undisturbed: Vec<f64> = all
+            .iter()
+            .zip(&self.cpu[index])
+            .filter(|&(wall, cpu)| *cpu >= OURS * wall)
+            .map(|(wall, _)| *wall)
+            .collect();
+        if undisturbed.len() >= 3 && undisturbed.len() * 20 >= all.len() {
+            median(&undisturbed)
+        } else {
+            median(all)
+        }
+    }
+
+    /// The median of the CPU time per operation, over the cores in use.
+    pub fn cpu(&self, index: usize) -> f64 {
+        median(&self.cpu[index])
+    }
+}
 
 impl Shared {
     pub fn new(name: impl Into<String>, make: impl Fn() -> Box<dyn Work> + 'static) -> Self {
@@ -85,7 +113,7 @@ impl<F: Fn(u64) + Send + Sync> Work for Each<F> {
 /// a round in which somebody else had one of the cores tells nothing.
 pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
     let effort = Effort {
-        rounds: effort.rounds * 3,
+        rounds: effort.rounds * 5,
         slice: effort.slice / 5,
     };
     let mut spent: Vec<Spent> = shared
@@ -107,8 +135,9 @@ pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
                 (work, times, histogram())
             })
             .collect();
-        for _ in 0..effort.rounds {
-            for ((work, times, took), spent) in running.iter_mut().zip(&mut spent) {
+        for round in 0..effort.rounds {
+            for at in order(round, running.len()) {
+                let (spent, (work, times, took)) = (&mut spent[at], &mut running[at]);
                 let (wall, cpu) = together(threads, |_| work.run(*times));
                 let all = *times * threads as u64;
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);

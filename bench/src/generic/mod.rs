@@ -3,36 +3,22 @@
 mod peers;
 mod seawall;
 
-use std::fmt;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
 use crate::rounds::{Contender, Effort, Taken, interleaved, median, median_of_pairs};
+use crate::stacks::{self, Failed, Operation};
 use crate::table::{Table, Target};
 
-/// What the operation could fail with, but never does.
-#[derive(Clone, Copy, Debug)]
-pub struct Failed;
-
-/// The operation: a number in, the same out.
-pub trait Operation: Fn(u64) -> Self::Future + Copy + Send + Sync + 'static {
-    type Future: Future<Output = Result<u64, Failed>> + Send + 'static;
-}
-
-/// Ready when it is pending for the first time already, or only the second time it is polled.
+/// The operation: a number in, the same out. Ready at once, or only when polled again.
 pub struct Ready {
     value: u64,
     pending: bool,
 }
-
-/// How long an attempt and how long a retry's wait may take, wherever a peer wants to know.
-pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-pub const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 const WHOLE: &str = seawall::WHOLE;
 
@@ -65,7 +51,7 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
             allocations,
             "",
         ));
-        for peer in [peers::TOWER_RESILIENCE, peers::SEATBELT] {
+        for peer in [stacks::TOWER_RESILIENCE, stacks::SEATBELT] {
             if let Some(theirs) = over(peer) {
                 let what = format!("whole stack, ahead of {peer}");
                 targets.push(Target::at_most(1, what, theirs, ours, "ns"));
@@ -81,14 +67,6 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
     );
     fill(&mut table, &pending);
     tables.push(table);
-}
-
-impl<O, F> Operation for O
-where
-    O: Fn(u64) -> F + Copy + Send + Sync + 'static,
-    F: Future<Output = Result<u64, Failed>> + Send + 'static,
-{
-    type Future = F;
 }
 
 impl Ready {
@@ -111,15 +89,7 @@ impl Future for Ready {
     }
 }
 
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("failed")
-    }
-}
-
-impl std::error::Error for Failed {}
-
-fn measured(effort: Effort, operation: impl Operation) -> Vec<Taken> {
+fn measured(effort: Effort, operation: impl Operation<u64>) -> Vec<Taken> {
     let bare = contender("bare", async move |n| operation(n).await);
     let mut contenders = vec![bare];
     contenders.extend(seawall::contenders(operation));

@@ -6,14 +6,15 @@ use seawall::{
     Action, Call, HedgeSettings, KeyGuards, Outcome, Policy, Request, Settled, Time, retry,
 };
 
-use super::{Operation, contender};
+use super::contender;
 use crate::clock::Clock;
 use crate::rounds::Contender;
+use crate::stacks::Operation;
 
 /// Retry, budget, breaker, deadline and attempt timeout: the default policy.
 pub const WHOLE: &str = "Seawall retry(), default policy";
 
-pub fn contenders(operation: impl Operation) -> Vec<Contender<'static>> {
+pub fn contenders(operation: impl Operation<u64>) -> Vec<Contender<'static>> {
     let built = |builder: seawall::PolicyBuilder| builder.build().expect("a valid policy");
     let bare = Policy::builder().deadline(None).attempt_timeout(None);
     let plain = built(bare.budget(None).breaker(None));
@@ -34,12 +35,12 @@ pub fn contenders(operation: impl Operation) -> Vec<Contender<'static>> {
     ]
 }
 
-fn driver(name: &str, policy: Policy, operation: impl Operation) -> Contender<'static> {
+fn driver(name: &str, policy: Policy, operation: impl Operation<u64>) -> Contender<'static> {
     contender(name, async move |n| retry(&policy, || operation(n)).await)
 }
 
 /// A call with its guards, without a driver, with two readings of the clock.
-fn engine(operation: impl Operation) -> Contender<'static> {
+fn engine(operation: impl Operation<u64>) -> Contender<'static> {
     let clock = Clock::new();
     let policy = Policy::default();
     let guards = KeyGuards::new(&policy, Time::ZERO);
