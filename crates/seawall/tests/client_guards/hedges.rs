@@ -64,7 +64,11 @@ async fn g03_losers_that_were_answered_too_leave_no_connection_behind() {
         let body = vec![b'x'; 1 << 20];
         let server = protocol.server(move |request: &Request| {
             // Whichever comes first of a pair waits for the other: both answers at once.
-            let wait = if request.index.is_multiple_of(2) { 8 } else { 5 };
+            let wait = if request.index.is_multiple_of(2) {
+                8
+            } else {
+                5
+            };
             Reply::ok(&body).after(ms(wait))
         });
         let client = protocol.client(hedging(3));
