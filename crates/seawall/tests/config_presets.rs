@@ -92,3 +92,14 @@ fn hy_defaults_are_those_of_p5() {
     let percent = breaker.failure_rate.unwrap() * 100.0;
     assert_eq!(percent, expected["error_pct"].as_f64().unwrap());
 }
+
+/// P4: what a preset comes to in words, and what it warns of.
+#[test]
+fn p4_every_preset_can_be_explained() {
+    for name in preset_names() {
+        let policy = preset(name).unwrap();
+        let text = seawall::explain::Explanation::of(&policy).to_string();
+        assert!(!text.is_empty(), "{name}");
+        println!("{name}: {:#?}", policy.warnings());
+    }
+}

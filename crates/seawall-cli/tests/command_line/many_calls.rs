@@ -175,3 +175,52 @@ fn a_thousand_calls_share_a_few_connections() {
     );
     assert_eq!(server.requests().len(), 1000);
 }
+
+#[test]
+fn the_summary_says_where_the_breaker_stands_and_what_it_refused() {
+    let server = Server::start(Reply::status(503));
+    let run = seawall([
+        "call",
+        &server.url("/"),
+        "--count",
+        "30",
+        "--max-attempts",
+        "1",
+        "--set",
+        "breaker.failures=10",
+        "--set",
+        "breaker.open_for=60s",
+    ]);
+    assert_eq!(run.code, 75, "the last were not sent: {}", run.stderr);
+    let origin = format!("http://{}", server.address());
+    let told = format!("breaker of {origin}: open, opened 1 times, refused 20 attempts");
+    assert!(run.stderr.contains(&told), "{}", run.stderr);
+    assert!(run.stderr.contains("circuit_open 20"), "{}", run.stderr);
+    assert_eq!(server.requests().len(), 10);
+}
+
+#[test]
+fn a_preset_is_a_policy() {
+    let server = Server::start(Reply::status(503).after(Duration::from_millis(300)));
+    let run = seawall([
+        "call",
+        &server.url("/"),
+        "--policy",
+        "preset:hystrix",
+        "--count",
+        "12",
+        "--concurrency",
+        "12",
+        "--report",
+        "json",
+    ]);
+    let endings = run.report();
+    let full = |line: &&serde_json::Value| line["ending"] == "bulkhead_full";
+    assert_eq!(
+        endings.iter().filter(full).count(),
+        2,
+        "ten at once: {}",
+        run.stderr
+    );
+    assert_eq!(server.requests().len(), 10);
+}

@@ -42,7 +42,7 @@ const PRESETS: [(&str, &str); 14] = presets![
 /// | `grpc-hedging`, `grpc-retry` | proposal A6 |
 /// | `hystrix` | hystrix-go's commands |
 /// | `polly` | the standard resilience handler of .NET |
-/// | `resilience4j` | circuit breaker, retry, time limiter |
+/// | `resilience4j` | circuit breaker and retry |
 /// | `sentinel-count`, `sentinel-errors`, `sentinel-slow` | sentinel-golang's three rules |
 ///
 /// `preset:NAME` means the same wherever the path of a policy file is taken.

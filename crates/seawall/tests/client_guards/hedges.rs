@@ -1,8 +1,10 @@
 //! Hedging on the wire, over HTTP/1.1 and HTTP/2.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use seawall::{BudgetKind, BudgetSettings, CancelToken, Client, Ending, Kind, ReportExt};
+use seawall::{BudgetKind, BudgetSettings, CancelToken, Ending, Kind, ReportExt};
 use seawall_testserver::{Reply, Request};
 
 use crate::protocol::*;
@@ -34,6 +36,41 @@ async fn g01_the_loser_is_gone_from_the_wire_as_soon_as_the_call_returns() {
         assert!(after <= SOON, "{protocol:?}: {after:?}");
         assert_eq!(response.text().await.unwrap(), "hedge");
         assert_eq!(server.requests().len(), 2);
+    }
+}
+
+/// Sets it when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// H5: the attempt itself, with all that it holds, and not at some time later.
+#[tokio::test]
+async fn h5_the_loser_is_dropped_before_the_call_returns() {
+    for protocol in Protocol::BOTH {
+        let server = protocol.server(Reply::ok("hedge"));
+        let gone = Arc::new(AtomicBool::new(false));
+        let in_hook = Arc::clone(&gone);
+        let client = protocol.client_with(hedging(30), |builder| {
+            builder.on_attempt(move |request, attempt| {
+                let dropped = (attempt.kind == Kind::First).then(|| Dropped(in_hook.clone()));
+                async move {
+                    if let Some(_dropped) = dropped {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, std::io::Error>(request)
+                }
+            })
+        });
+        let call = client.get(server.url("/")).send();
+        let (response, was_gone) = async { (call.await, gone.load(Ordering::SeqCst)) }.await;
+        assert_eq!(response.unwrap().text().await.unwrap(), "hedge");
+        assert!(was_gone, "{protocol:?}");
+        assert_eq!(server.requests().len(), 1);
     }
 }
 
@@ -141,9 +178,8 @@ async fn g05_nor_when_it_was_cancelled_while_the_hedge_was_prepared() {
         let server = protocol.server(Reply::hang());
         let token = CancelToken::new();
         let in_hook = token.clone();
-        let builder = Client::builder()
-            .policy(hedging(50).build().unwrap())
-            .on_attempt(move |request, attempt| {
+        let client = protocol.client_with(hedging(50), |builder| {
+            builder.on_attempt(move |request, attempt| {
                 let token = in_hook.clone();
                 async move {
                     if attempt.kind == Kind::Hedge {
@@ -152,12 +188,8 @@ async fn g05_nor_when_it_was_cancelled_while_the_hedge_was_prepared() {
                     }
                     Ok::<_, std::io::Error>(request)
                 }
-            });
-        let builder = match protocol {
-            Protocol::Http1 => builder,
-            Protocol::Http2 => builder.configure(|reqwest| reqwest.http2_prior_knowledge()),
-        };
-        let client = builder.build().unwrap();
+            })
+        });
         let call = client.get(server.url("/")).cancel(&token).send();
         assert!(call.await.unwrap_err().is_cancelled());
         tokio::time::sleep(ms(100)).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use seawall::{Backoff, Client, HedgeSettings, Jitter, Policy, PolicyBuilder};
+use seawall::{Backoff, Client, ClientBuilder, HedgeSettings, Jitter, Policy, PolicyBuilder};
 use seawall_testserver::{Observed, Request, Script, Server};
 
 /// In which a loser has to be gone from the wire: 50 ms where the machine is not busy with other
@@ -26,7 +26,15 @@ impl Protocol {
     }
 
     pub(crate) fn client(self, policy: PolicyBuilder) -> Client {
-        let builder = Client::builder().policy(policy.build().unwrap());
+        self.client_with(policy, |builder| builder)
+    }
+
+    pub(crate) fn client_with(
+        self,
+        policy: PolicyBuilder,
+        change: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Client {
+        let builder = change(Client::builder().policy(policy.build().unwrap()));
         let builder = match self {
             Self::Http1 => builder,
             Self::Http2 => builder.configure(|reqwest| reqwest.http2_prior_knowledge()),
