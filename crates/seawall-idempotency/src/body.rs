@@ -12,6 +12,8 @@ use tokio::time::Instant;
 
 use crate::Omission;
 
+const DISCARD_FOR: Duration = Duration::from_secs(2);
+
 /// The body of a response that came through the layer: a replay, a problem, or the handler's own,
 /// perhaps with its first part read already.
 pub struct ResponseBody<B: Body> {
@@ -41,9 +43,10 @@ where
     B: Body<Data = Bytes>,
 {
     if body.size_hint().lower() > limit as u64 {
+        discard(body, limit.saturating_mul(4)).await;
         return Err(RequestBodyError::TooLarge);
     }
-    let mut body = std::pin::pin!(body);
+    let mut body = Box::pin(body);
     let mut chunks = Vec::new();
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
@@ -51,12 +54,41 @@ where
         if let Ok(data) = frame.into_data() {
             length = length.saturating_add(data.len());
             if length > limit {
-                return Err(RequestBodyError::TooLarge);
+                break;
             }
             chunks.push(data);
         }
     }
+    if length > limit {
+        drop(chunks);
+        discard(body, limit.saturating_mul(4)).await;
+        return Err(RequestBodyError::TooLarge);
+    }
     Ok(join(chunks, length))
+}
+
+/// Reads what is left of the body of a request that is refused, for a moment and up to `limit`
+/// bytes.
+///
+/// Over HTTP/1.1 a server that answers and closes while the client still writes resets the
+/// connection, and the client never sees why it was refused.
+pub(crate) async fn discard<B>(body: B, limit: usize)
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = std::pin::pin!(body);
+    let read = async {
+        let mut left = limit;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // Whoever is still writing after that is not waited for.
+    let _ = tokio::time::timeout(DISCARD_FOR, read).await;
 }
 
 /// Reads a response body of at most `limit` bytes that ends within `patience`.

@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use crate::body::ResponseBody;
 use crate::problem::Occurrence;
-use crate::{Config, ConfigError, InFlight, Metrics, Principal, Problem, Secret, Store};
+use crate::{Config, ConfigError, InFlight, Metrics, Principal, Secret, Store};
 
 /// Remembers the `Idempotency-Key` of requests to the routes it is put on.
 ///
@@ -159,20 +159,6 @@ impl<S> Shared<S> {
             .into()
             .into_response(&config.problem_base, config.documentation.as_deref())
             .map(ResponseBody::whole)
-    }
-
-    /// The answer to a problem, with what is special about this one.
-    pub(crate) fn detailed<B>(
-        &self,
-        problem: Problem,
-        detail: impl fmt::Display,
-    ) -> Response<ResponseBody<B>>
-    where
-        B: Body<Data = Bytes>,
-    {
-        let mut occurrence = Occurrence::from(problem);
-        occurrence.detail = Some(detail.to_string());
-        self.problem(occurrence)
     }
 }
 

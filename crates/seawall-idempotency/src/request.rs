@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 use tracing::Instrument;
 
-use crate::body::{RequestBodyError, ResponseBody, read_request};
+use crate::body::{RequestBodyError, ResponseBody, discard, read_request};
 use crate::execution::{self, Job};
 use crate::layer::Shared;
 use crate::metrics::Event;
@@ -19,8 +19,8 @@ use crate::patience::within;
 use crate::problem::Occurrence;
 use crate::settlement;
 use crate::{
-    Acquisition, Anonymous, Claim, ClaimRequest, Holder, IdemKey, InFlight, OnStoreError, Owner,
-    OwnerKey, Point, Problem, RecordKey, Store, StoreError,
+    Acquisition, Anonymous, Claim, ClaimRequest, Config, Holder, IdemKey, InFlight, KeyError,
+    OnStoreError, Owner, OwnerKey, Point, Problem, RecordKey, Store, StoreError,
 };
 
 /// How often a waiting request looks again. Short beside a handler, long beside a look-up.
@@ -50,27 +50,25 @@ where
         return pass(&shared, inner, request).await;
     }
     let (parts, body) = request.into_parts();
-    // Who asks comes before what is asked: a stranger learns nothing of the route's rules.
-    let owner = match (shared.principal.owner(&parts), config.anonymous) {
-        (Some(owner), _) => owner,
-        (None, Anonymous::Refuse) => return Ok(shared.problem(Problem::PrincipalMissing)),
-        // A tenant that no named principal can have is not to be had by naming it: an owner
-        // without a name in no tenant is this one alone.
-        (None, Anonymous::Shared) => Owner::new(""),
+    // A client that asked whether to send the body at all is told, and sends none (RFC 9110, 10.1.1).
+    let asks_first = parts.headers.contains_key(http::header::EXPECT);
+    let (owner, key) = match admit(&shared, &parts, key) {
+        Ok(admitted) => admitted,
+        Err(refusal) => {
+            if !asks_first {
+                discard(body, config.max_request).await;
+            }
+            return Ok(shared.problem(refusal));
+        }
     };
-    let key = match key {
-        Ok(Some(key)) => key,
-        Ok(None) => return Ok(shared.problem(Problem::KeyMissing)),
-        Err(error) => return Ok(shared.detailed(Problem::KeyInvalid, error)),
-    };
+    if asks_first && body.size_hint().lower() > config.max_request as u64 {
+        return Ok(shared.problem(too_large(config)));
+    }
     // Nothing is claimed before the whole request is here: a client that goes away while it
     // uploads leaves nothing behind (R10).
     let body = match read_request(body, config.max_request).await {
         Ok(body) => body,
-        Err(RequestBodyError::TooLarge) => {
-            let limit = format!("at most {} bytes are allowed", config.max_request);
-            return Ok(shared.detailed(Problem::RequestTooLarge, limit));
-        }
+        Err(RequestBodyError::TooLarge) => return Ok(shared.problem(too_large(config))),
         Err(RequestBodyError::Broken) => return Ok(shared.problem(Problem::RequestUnreadable)),
     };
     let holder = match Holder::random() {
@@ -118,6 +116,39 @@ where
             return Ok(shared.problem(busy(retry_after)));
         }
     }
+}
+
+/// Whose request it is and under which key, or why it goes no further. Who asks comes before what is
+/// asked: a stranger learns nothing of the route's rules.
+fn admit<S>(
+    shared: &Shared<S>,
+    parts: &Parts,
+    key: Result<Option<String>, KeyError>,
+) -> Result<(Owner, String), Occurrence> {
+    let owner = match (shared.principal.owner(parts), shared.config.anonymous) {
+        (Some(owner), _) => owner,
+        (None, Anonymous::Refuse) => return Err(Problem::PrincipalMissing.into()),
+        // A tenant that no named principal can have is not to be had by naming it: an owner
+        // without a name in no tenant is this one alone.
+        (None, Anonymous::Shared) => Owner::new(""),
+    };
+    match key {
+        Ok(Some(key)) => Ok((owner, key)),
+        Ok(None) => Err(Problem::KeyMissing.into()),
+        Err(error) => Err(detailed(Problem::KeyInvalid, error)),
+    }
+}
+
+fn too_large(config: &Config) -> Occurrence {
+    let limit = format!("at most {} bytes are allowed", config.max_request);
+    detailed(Problem::RequestTooLarge, limit)
+}
+
+/// A problem with what is special about this one.
+fn detailed(problem: Problem, detail: impl std::fmt::Display) -> Occurrence {
+    let mut occurrence = Occurrence::from(problem);
+    occurrence.detail = Some(detail.to_string());
+    occurrence
 }
 
 /// What came of an attempt to claim.

@@ -9,6 +9,7 @@ use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
 use seawall_idempotency::response::{KeepEffects, RetainFor};
 use seawall_idempotency::{Config, IdemTx, Memory, MemoryStore, RecordState, SqliteStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::service::{Service, layer, request};
 
@@ -143,4 +144,43 @@ async fn r30_a_handler_that_commits_by_itself_leaves_an_unknown_outcome() {
             .iter()
             .all(|record| matches!(record.state, RecordState::Unknown { .. }))
     );
+}
+
+#[tokio::test]
+async fn r40_a_client_that_writes_before_it_reads_sees_why_it_was_refused() {
+    let service = Service::new(MemoryStore::new().unwrap(), Config::default(), created);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = service.app.clone();
+    let server = tokio::spawn(async move { axum::serve(listener, app).await });
+    let body = vec![b'z'; 6_000_000];
+    for (headers, body, status) in [
+        ("user: alice\r\nidempotency-key: key\r\n", &body[..], "413"),
+        ("user: alice\r\n", &body[..1_900_000], "400"),
+        ("idempotency-key: key\r\n", &body[..1_900_000], "401"),
+        // One that asks first sends no body at all.
+        (
+            "user: alice\r\nidempotency-key: key\r\nexpect: 100-continue\r\n",
+            &[][..],
+            "413",
+        ),
+    ] {
+        let length = if body.is_empty() {
+            6_000_000
+        } else {
+            body.len()
+        };
+        let head = format!(
+            "POST /orders HTTP/1.1\r\nhost: here\r\n{headers}content-length: {length}\r\n\r\n"
+        );
+        let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+        connection.write_all(head.as_bytes()).await.unwrap();
+        connection.write_all(body).await.unwrap();
+        let mut answer = vec![0; 12];
+        connection.read_exact(&mut answer).await.unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        assert_eq!(answer, format!("HTTP/1.1 {status}"), "{headers}");
+    }
+    assert_eq!(service.runs(), 0);
+    server.abort();
 }
