@@ -16,6 +16,59 @@
 //! Effects elsewhere, a mail or a card charge, are covered by no store. Give the provider a stable
 //! key ([`IdemKey`]), or leave `on_unknown` at [`OnUnknown::Refuse`] and resolve what is unknown by
 //! hand.
+//!
+//! # Protect a route
+//!
+//! Open a store, say who sends a request, put the layer on the routes, and write through the
+//! transaction that the layer commits:
+//!
+//! ```
+//! # #[cfg(all(feature = "axum", feature = "sqlite"))]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use axum::{Router, http::StatusCode, http::request::Parts, routing::post};
+//! use seawall_idempotency::{IdemTx, IdempotencyLayer, Owner, SqliteStore};
+//!
+//! /// What your authentication leaves in a request. The name stays the same over retries.
+//! #[derive(Clone)]
+//! struct User(String);
+//!
+//! async fn create_order(
+//!     mut transaction: IdemTx<sqlx::Sqlite>,
+//!     amount: String,
+//! ) -> Result<StatusCode, StatusCode> {
+//!     let transaction = transaction.begin().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+//!     sqlx::query("INSERT INTO orders (amount) VALUES (?)")
+//!         .bind(amount)
+//!         .execute(&mut **transaction)
+//!         .await
+//!         .map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?; // rolled back; a repeat runs
+//!     Ok(StatusCode::CREATED) // committed with the record of the key; a repeat gets this answer
+//! }
+//!
+//! let store = SqliteStore::open("orders.db").await?;
+//! let sender = |request: &Parts| Some(Owner::new(&request.extensions.get::<User>()?.0));
+//! let layer = IdempotencyLayer::new(store, sender);
+//! let app: Router = Router::new()
+//!     .route("/orders", post(create_order))
+//!     .layer(layer.clone()); // then, outside of it: .layer(your authentication)
+//! // Serve `app`, and when the server has stopped, wait for handlers whose clients have gone:
+//! layer.drain().await;
+//! # Ok(()) }
+//! ```
+//!
+//! A POST or PATCH without a key is refused with 400, one that nobody is known to have sent with
+//! 401; everything else passes. [`Config`] has the settings, each with its default: a route whose
+//! handlers write through [`IdemTx`] alone sets `on_unknown` to [`OnUnknown::Reexecute`], so that a
+//! key whose process died is free again when its lease ends. Spawn [`reap`] to delete what is over.
+//! `examples/orders` is a whole service to copy.
+//!
+//! # What clients are told
+//!
+//! The layer's own answers are problem documents (RFC 9457), with one `type` for each [`Problem`].
+//! A client repeats with the same key and the same bytes after a network error, 409
+//! `…-request-in-flight` (after `Retry-After`) and 503; it stops at 400, 422, 409
+//! `…-outcome-unknown`, and at whatever says `Idempotent-Replayed: true`. [`Config::contract`] is
+//! a document of the route's rules to publish.
 #![forbid(unsafe_code)]
 
 mod body;
