@@ -29,7 +29,7 @@ through!(breaker:
 fn breaker<S: Stand>() {
     let settings = BreakerSettings {
         consecutive: Some(2),
-        open_for: ms(200),
+        open_for: ms(600),
         open_jitter: 0.0,
         probes: 1,
         ..BreakerSettings::default()
@@ -42,7 +42,7 @@ fn breaker<S: Stand>() {
     let refused = stand.call();
     assert_eq!(refused.result, Err(ErrorKind::CircuitOpen));
     let wait = refused.retry_in.unwrap();
-    assert!(wait > Duration::ZERO && wait <= ms(200), "{wait:?}");
+    assert!(wait > Duration::ZERO && wait <= ms(600), "{wait:?}");
     assert_eq!(stand.sent(), 2);
     thread::sleep(wait + ms(20));
     assert_eq!(stand.call().result, Ok(200));
@@ -128,7 +128,7 @@ fn bulkhead<S: Stand>() {
         max_queued: 1,
     };
     let policy = bare().max_attempts(1).bulkhead(settings).build().unwrap();
-    let stand = S::new(policy, |_| (200, 250));
+    let stand = S::new(policy, |_| (200, 1_000));
     let guards = stand.guards();
     let bulkhead = guards.bulkhead().unwrap();
     let until = |there: &dyn Fn() -> bool| {
@@ -148,7 +148,7 @@ fn bulkhead<S: Stand>() {
         assert_eq!(refused.result, Err(ErrorKind::BulkheadFull));
         assert_eq!(first.join().unwrap().result, Ok(200));
         assert_eq!(second.join().unwrap().result, Ok(200));
-        assert!(began.elapsed() >= ms(499), "one after the other");
+        assert!(began.elapsed() >= ms(1_999), "one after the other");
     });
     assert_eq!(stand.sent(), 2);
     assert_eq!((bulkhead.running(), bulkhead.queued()), (0, 0));
@@ -261,7 +261,7 @@ fn s5_a_cooldown_that_a_client_was_told_holds_every_driver_back() {
             let waited = running.join().unwrap();
             // A second, and up to a quarter on top (S3).
             assert!(waited >= ms(980), "{name}: {waited:?}");
-            assert!(waited < ms(3_000), "{name}: {waited:?}");
+            assert!(waited < ms(6_000), "{name}: {waited:?}");
         }
     });
 }

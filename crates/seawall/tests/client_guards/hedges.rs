@@ -133,6 +133,7 @@ async fn g09_the_winners_slow_body_is_whole_and_the_loser_stops() {
             let server = protocol.server(move |request: &Request| {
                 let wins = (request.index == 0) == first_wins;
                 Reply::ok(vec![b'x'; 512 << 10])
+                    .header("index", request.index.to_string())
                     .bytes_per_second(4 << 20)
                     .after(ms(if wins { 20 } else { 60 }))
             });
@@ -140,7 +141,9 @@ async fn g09_the_winners_slow_body_is_whole_and_the_loser_stops() {
             let response = client.get(server.url("/")).send().await.unwrap();
             let returned = Instant::now();
             assert_eq!(response.report().attempts_sent(), 2);
-            let loser = usize::from(first_wins);
+            // On a busy machine it may be the other one.
+            let winner = response.headers()["index"].to_str().unwrap();
+            let loser = usize::from(winner == "0");
             let reading = tokio::spawn(response.bytes());
             let after = protocol.wait_until_given_up(&server, loser, returned).await;
             println!("{protocol:?}: the loser is gone {after:?} after the call returned");
@@ -154,9 +157,9 @@ async fn g09_the_winners_slow_body_is_whole_and_the_loser_stops() {
 #[tokio::test]
 async fn g05_no_hedge_after_the_caller_cancelled() {
     for protocol in Protocol::BOTH {
-        for at in [0, 30, 60] {
+        for at in [0, 200] {
             let server = protocol.server(Reply::hang());
-            let client = protocol.client(hedging(100));
+            let client = protocol.client(hedging(700));
             let token = CancelToken::new();
             let call = client.get(server.url("/")).cancel(&token).send();
             let cancel = async {
@@ -165,7 +168,7 @@ async fn g05_no_hedge_after_the_caller_cancelled() {
             };
             let (result, ()) = tokio::join!(call, cancel);
             assert!(result.unwrap_err().is_cancelled());
-            tokio::time::sleep(ms(150)).await;
+            tokio::time::sleep(ms(800)).await;
             assert!(server.requests().len() <= 1, "{protocol:?} at {at} ms");
         }
     }
@@ -201,13 +204,13 @@ async fn g05_nor_when_it_was_cancelled_while_the_hedge_was_prepared() {
 async fn g07_a_failed_hedge_with_the_budget_spent_ends_the_call_at_once() {
     for protocol in Protocol::BOTH {
         let server = protocol.server(|request: &Request| match request.index {
-            0 => Reply::status(503).after(ms(80)),
-            _ => Reply::status(503).after(ms(60)).body("hedge"),
+            0 => Reply::status(503).after(ms(500)),
+            _ => Reply::status(503).after(ms(900)).body("hedge"),
         });
-        let client = protocol.client(hedging(40).max_attempts(3).budget(tokens(1)));
+        let client = protocol.client(hedging(50).max_attempts(3).budget(tokens(1)));
         let began = Instant::now();
         let response = client.get(server.url("/")).send().await.unwrap();
-        assert!(began.elapsed() < ms(2000));
+        assert!(began.elapsed() < ms(5000));
         assert_eq!(response.report().ending(), Some(&Ending::BudgetExhausted));
         assert_eq!(response.report().attempts_sent(), 2);
         assert_eq!(response.text().await.unwrap(), "hedge");
@@ -218,7 +221,7 @@ async fn g07_a_failed_hedge_with_the_budget_spent_ends_the_call_at_once() {
 async fn g07_one_that_is_still_in_flight_is_awaited() {
     for protocol in Protocol::BOTH {
         let server = protocol.server(|request: &Request| match request.index {
-            0 => Reply::ok("first").after(ms(200)),
+            0 => Reply::ok("first").after(ms(900)),
             _ => Reply::status(503),
         });
         let client = protocol.client(hedging(40).max_attempts(3).budget(tokens(1)));

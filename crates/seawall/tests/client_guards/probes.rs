@@ -13,7 +13,7 @@ use crate::protocol::{bare, ms};
 
 const TASKS: usize = 64;
 const OPEN_FOR: Duration = Duration::from_millis(150);
-const LEASE: Duration = Duration::from_millis(250);
+const LEASE: Duration = Duration::from_millis(1000);
 
 #[derive(Clone, Copy)]
 #[repr(u8)]
@@ -38,7 +38,7 @@ impl Scene {
         let server = Server::start(move |_: &Request| match of_server.load(Ordering::SeqCst) {
             0 => Reply::status(503).after(ms(60)),
             1 => Reply::hang(),
-            _ => Reply::ok("").after(ms(60)),
+            _ => Reply::ok("").after(ms(250)),
         });
         let breaker = BreakerSettings {
             consecutive: Some(1),

@@ -7,7 +7,7 @@ use seawall_testserver::{Observed, Request, Script, Server};
 
 /// In which a loser has to be gone from the wire: 50 ms where the machine is not busy with other
 /// tests too.
-pub(crate) const SOON: Duration = Duration::from_millis(500);
+pub(crate) const SOON: Duration = Duration::from_millis(1000);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Protocol {
