@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall::{
     BreakerSettings, BudgetKind, BudgetSettings, BulkheadSettings, CancelToken, Client, KeyView,
-    PolicyBuilder, Time,
+    PolicyBuilder, ReportExt, Time,
 };
 use seawall_testserver::{Reply, Request, Server};
 
@@ -131,8 +131,10 @@ async fn h6_a_cancel_after_the_answer_changes_nothing() {
         let call = client.get(server.url("/")).cancel(&token).send();
         let response = call.await.unwrap();
         token.cancel();
+        // On a slow machine the answer may come after the hedge's delay: then one was paid for.
+        let hedges = f64::from(response.report().attempts_sent() - 1);
         assert_eq!(response.bytes().await.unwrap().len(), 100_000);
         let view = of_origin(&client);
-        assert_eq!((view.running, view.budgets[0].level), (0, TOKENS));
+        assert_eq!((view.running, view.budgets[0].level), (0, TOKENS - hedges));
     }
 }
