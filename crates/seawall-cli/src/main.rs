@@ -46,6 +46,8 @@ enum Command {
     Call(Box<call::CallOptions>),
     Explain(explain::ExplainOptions),
     Demo(demo::DemoOptions),
+    #[command(hide = true)]
+    DemoServer(demo::ServiceOptions),
 }
 
 fn main() -> ExitCode {
@@ -80,5 +82,6 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<Exit, Complaint> {
         Command::Call(options) => call::run(*options, &own),
         Command::Explain(options) => explain::run(&options, &own),
         Command::Demo(options) => demo::run(&options),
+        Command::DemoServer(options) => demo::serve(&options),
     }
 }

@@ -1,41 +1,62 @@
-//! `seawall demo`: the same outage, met by a loop with a sleep and by Seawall.
+//! `seawall demo`: what goes wrong without Seawall, shown beside it, in two acts.
+//!
+//! - `outage`: a server that is slow for a while, met by a loop with a sleep and by Seawall.
+//! - `orders`: a network that drops answers and a server that is killed, met by the same two.
 
-mod contender;
-mod load;
-mod scenario;
-mod server;
+mod naive;
+mod orders;
+mod outage;
 mod table;
-mod tally;
 
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::terminal::{self, say};
-use contender::Contender;
-use load::Load;
-use scenario::Scenario;
-use server::Server;
-use table::Table;
-use tally::Tally;
+use crate::terminal;
+pub(crate) use orders::{ServiceOptions, serve};
 
-/// Show what a loop with a sleep does in an outage, and what Seawall does
+/// Show what a loop with a sleep does when things go wrong, and what Seawall does
 ///
-/// Two small servers run in this process, each with the same capacity and the same outage: for a
-/// while every request takes them much longer. One is called by a loop that tries again after a
-/// sleep, the other by Seawall, equally often. Needs no network.
+/// Act 1: a server is slow for a while. A loop that tries again after a sleep keeps it down; Seawall
+/// lets it come back.
+///
+/// Act 2: orders and charges go through a network that drops answers, to a server (on SQLite) that is
+/// killed and started again. The loop orders and charges twice; Seawall, with a key that the server
+/// remembers, does neither.
+///
+/// Everything runs on this machine, on the loopback interface and in a directory that is removed at
+/// the end. Needs no network.
 #[derive(Debug, Args)]
 pub(crate) struct DemoOptions {
-    /// How long calls are made; those under way at the end take some seconds more
-    #[arg(long, value_name = "N", default_value_t = 22, value_parser = clap::value_parser!(u64).range(5..=600))]
+    /// For how long calls are made, both acts together; those under way at the end of each take some
+    /// seconds more
+    #[arg(long, value_name = "N", default_value_t = 26, value_parser = clap::value_parser!(u64).range(3..=600))]
     seconds: u64,
 
-    /// Print the table as one JSON object
+    /// How many orders each caller has in the second act
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    orders: u32,
+
+    /// Show the second act only, with servers that do not remember keys: why the client alone is not
+    /// enough
+    #[arg(long)]
+    no_server_key: bool,
+
+    /// Print the tables as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// What was seen, for `--json`.
+#[derive(Debug, Serialize)]
+struct Findings {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outage: Option<outage::Findings>,
+    orders: orders::Findings,
 }
 
 pub(crate) fn run(options: &DemoOptions) -> Result<Exit, Complaint> {
@@ -56,65 +77,38 @@ pub(crate) fn run(options: &DemoOptions) -> Result<Exit, Complaint> {
 }
 
 async fn show(options: &DemoOptions) -> Result<(), Complaint> {
-    let scenario = Scenario::lasting(Duration::from_secs(options.seconds));
-    say(format_args!("{scenario}"));
-    for contender in Contender::ALL {
-        say(format_args!("  {contender}"));
-    }
-    let begun = tokio::time::Instant::now();
-    let mut sides = Vec::new();
-    for contender in Contender::ALL {
-        let server = Server::start(scenario, begun)
-            .await
-            .map_err(|error| Complaint::other(format!("no server on the loopback: {error}")))?;
-        let load = Load::start(contender, scenario, &server, begun)
-            .map_err(|error| Complaint::other(format!("{}: {error}", contender.name())))?;
-        sides.push((server, load));
-    }
-    report_every_second(scenario, begun, &sides).await;
-    let mut tallies = Vec::new();
-    for (server, load) in sides {
-        let contender = load.contender();
-        let calls = load.finish().await;
-        tallies.push(Tally::of(contender, scenario, &calls, &server.counts()));
-    }
-    let table = Table::new(&tallies);
-    let text = if options.json {
-        table.json()
+    // The first act needs the longer time: to fall, and to come back.
+    let seconds = Duration::from_secs(options.seconds);
+    let (first, second) = (seconds * 3 / 5, seconds * 2 / 5);
+    let outage = if options.no_server_key {
+        None
     } else {
-        table.to_string()
+        let findings = outage::show(first).await?;
+        if !options.json {
+            print(&format!("{findings}\n"))?;
+        }
+        Some(findings)
     };
-    match terminal::print(&text) {
+    let plan = orders::Plan {
+        orders: options.orders,
+        lasting: second,
+        keys_remembered: !options.no_server_key,
+    };
+    let orders = orders::show(plan).await?;
+    if options.json {
+        // Nothing in it can fail to be written: names, numbers and lists.
+        let findings = serde_json::to_string(&Findings { outage, orders });
+        print(&(findings.unwrap_or_default() + "\n"))
+    } else {
+        print(&orders.to_string())
+    }
+}
+
+fn print(text: &str) -> Result<(), Complaint> {
+    match terminal::print(text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Complaint::other(
             format!("stdout: cannot be written: {error}"),
         )),
         _ => Ok(()),
-    }
-}
-
-async fn report_every_second(
-    scenario: Scenario,
-    begun: tokio::time::Instant,
-    sides: &[(Server, Load)],
-) {
-    let mut heading = String::from("\n   time  server   ");
-    for (_, load) in sides {
-        heading.push_str(&format!("| {:<34} ", load.contender().name()));
-    }
-    say(format_args!("{heading}"));
-    for second in 1..=scenario.total().as_secs() {
-        tokio::time::sleep_until(begun + Duration::from_secs(second)).await;
-        let from = Duration::from_secs(second - 1);
-        let mut line = format!("  {second:>3} s  {:<8} ", scenario.phase(from).name());
-        for (server, load) in sides {
-            let (calls, ok) = load.ended_in(from, Duration::from_secs(second));
-            let sent = server
-                .counts()
-                .arrived_in(from, Duration::from_secs(second));
-            line.push_str(&format!(
-                "| {ok:>3} of {calls:>3} calls ok, {sent:>4} requests "
-            ));
-        }
-        say(format_args!("{line}"));
     }
 }
