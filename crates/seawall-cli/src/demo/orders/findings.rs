@@ -60,7 +60,7 @@ impl Findings {
         if !self.keys_remembered {
             return format!(
                 "A key is worth what the server makes of it. Seawall sent one with every attempt, \
-                 nobody remembered\nit: {}. Without a key Seawall would\nhave repeated no POST \
+                 nobody remembered it:\n{}. Without a key Seawall would have\nrepeated no POST \
                  that may have been done.",
                 seawall.outcome()
             );
