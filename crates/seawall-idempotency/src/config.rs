@@ -37,7 +37,7 @@ pub struct Config {
     pub on_store_error: OnStoreError,
     /// What a repeat gets when the outcome is unknown. Default: refused.
     pub on_unknown: OnUnknown,
-    /// What happens to an answer of 500 and above, and to 408, 425 and 429, which are as passing.
+    /// What happens to an answer of 500 and above. A 4xx that the handler produced is kept (R16).
     /// Default: released with proof of no effect.
     pub on_5xx: OnServerError,
     /// How long a handler may be silent before it counts as gone. Renewed while it runs, at a
@@ -109,7 +109,7 @@ pub enum OnStoreError {
     Open,
 }
 
-/// What happens to an answer of 500 and above, 408, 425 or 429.
+/// What happens to an answer of 500 and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnServerError {
     /// With proof of no effect (the handler's transaction was rolled back) it is not kept, and a

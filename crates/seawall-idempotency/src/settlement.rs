@@ -78,7 +78,7 @@ impl<S: Store> Settlement<'_, S> {
         }
         let no_effect = standing != Standing::NotTaken;
         let keeps_effects = extensions.get::<KeepEffects>().is_some();
-        let failed_without_effect = is_transient(status)
+        let failed_without_effect = status.is_server_error()
             && no_effect
             && !keeps_effects
             && config.on_5xx == OnServerError::ReleaseIfProven;
@@ -381,12 +381,6 @@ impl<S: Store> Settlement<'_, S> {
             None => Standing::NotTaken,
         }
     }
-}
-
-/// Whether the same request may well get another answer a moment later: 5xx, and those 4xx that
-/// say so by their meaning.
-fn is_transient(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 
 /// Whether the handler's writes are to be committed with such a response.
