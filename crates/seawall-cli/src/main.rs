@@ -11,6 +11,7 @@ mod exit;
 mod explain;
 mod interrupt;
 mod policy;
+mod simulate;
 mod terminal;
 
 use std::ffi::OsString;
@@ -46,6 +47,7 @@ enum Command {
     Call(Box<call::CallOptions>),
     Explain(explain::ExplainOptions),
     Demo(demo::DemoOptions),
+    Simulate(simulate::SimulateOptions),
     #[command(hide = true)]
     DemoServer(demo::ServiceOptions),
 }
@@ -83,5 +85,6 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<Exit, Complaint> {
         Command::Explain(options) => explain::run(&options, &own),
         Command::Demo(options) => demo::run(&options),
         Command::DemoServer(options) => demo::serve(&options),
+        Command::Simulate(options) => simulate::run(&options),
     }
 }

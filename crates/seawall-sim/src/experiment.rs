@@ -120,6 +120,7 @@ impl Outcome {
 struct Run {
     scalars: Scalars,
     rows: Option<Rows>,
+    words: Vec<String>,
     stopped: bool,
 }
 
@@ -221,10 +222,13 @@ impl Experiment {
         let mut stopped = false;
         for case in &self.cases {
             let of_case: Vec<Run> = all.by_ref().take(runs).flatten().collect();
-            let whole: Vec<Run> = of_case.into_iter().filter(|run| !run.stopped).collect();
+            let (broken, whole): (Vec<_>, Vec<_>) =
+                of_case.into_iter().partition(|run| run.stopped);
             stopped |= whole.len() < runs;
-            if !whole.is_empty() {
-                results.push(together(case, whole));
+            // Half a run is better than none, but not to be mixed with whole ones.
+            let counted = if whole.is_empty() { broken } else { whole };
+            if !counted.is_empty() {
+                results.push(together(case, counted));
             }
         }
         Ok(Outcome {
@@ -275,14 +279,16 @@ fn one(case: &Case, seed: u64, control: &Control) -> Result<Run, Invalid> {
             Ok(Run {
                 scalars,
                 rows: Some(Rows::of(&record)),
+                words: Vec::new(),
                 stopped: record.stopped,
             })
         }
         Work::Search(search) => {
-            let scalars = search(seed, control)?;
+            let (scalars, words) = search(seed, control)?;
             Ok(Run {
                 scalars,
                 rows: None,
+                words,
                 stopped: control.is_stopped(),
             })
         }
@@ -293,6 +299,10 @@ fn together(case: &Case, runs: Vec<Run>) -> CaseOutcome {
     let summaries = summed_up(&runs);
     let mut whole: Option<Rows> = None;
     let count = runs.len() as u32;
+    let words = runs
+        .first()
+        .map(|run| run.words.clone())
+        .unwrap_or_default();
     for run in runs {
         if let Some(rows) = run.rows {
             match &mut whole {
@@ -309,6 +319,7 @@ fn together(case: &Case, runs: Vec<Run>) -> CaseOutcome {
         verdict: Vec::new(),
     };
     outcome.verdict = verdict(case, &outcome);
+    outcome.verdict.extend(words);
     outcome
 }
 

@@ -126,7 +126,7 @@ impl Record {
         const MOST: usize = 20_000;
         if self.rows.len() > self.limit + MOST {
             // Thinned out: two rows become one, and buckets twice as long.
-            self.rows = self.rows.chunks(2).map(|pair| merged(pair)).collect();
+            self.rows = self.rows.chunks(2).map(merged).collect();
             self.bucket *= 2;
             self.limit = self.limit.div_ceil(2);
             self.succeeded_by_start = self

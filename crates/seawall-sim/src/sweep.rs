@@ -1,5 +1,6 @@
 //! Many runs around one question: where the load tips, how likely a collapse is.
 
+use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
@@ -20,6 +21,35 @@ pub struct PhaseDiagram {
     pub triggers: Vec<f64>,
     /// The share of the runs that did not come back: a row for each trigger.
     pub collapsed: Vec<Vec<f64>>,
+}
+
+/// A map: a row for each trigger, a column for each load; a full block where every run ended
+/// metastable.
+impl fmt::Display for PhaseDiagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "trigger, s")?;
+        for (trigger, row) in self.triggers.iter().zip(&self.collapsed) {
+            write!(f, "{trigger:>9.2} │")?;
+            for &share in row {
+                let cell = match share {
+                    0.0 => '·',
+                    share if share < 0.5 => '░',
+                    share if share < 1.0 => '▒',
+                    _ => '█',
+                };
+                write!(f, "{cell}{cell}{cell}")?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f, "{:>9} └{}", "", "─".repeat(self.loads.len() * 3))?;
+        let (first, last) = (self.loads.first(), self.loads.last());
+        let (first, last) = (first.copied().unwrap_or(0.0), last.copied().unwrap_or(0.0));
+        write!(
+            f,
+            "{:>10} load, per second: {first:.0} to {last:.0}; █ never comes back",
+            ""
+        )
+    }
 }
 
 /// True if a run of `model` is metastable: its trigger is over, its load is below what its server

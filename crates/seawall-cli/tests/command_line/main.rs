@@ -14,3 +14,4 @@ mod pipes;
 mod process;
 mod reports;
 mod requests;
+mod simulate;

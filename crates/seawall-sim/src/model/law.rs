@@ -264,7 +264,7 @@ impl Law {
 }
 
 fn nanos(duration: Duration) -> f64 {
-    duration.as_nanos() as f64
+    duration.as_nanos() as u64 as f64
 }
 
 fn weighted(of: &[Share], value: impl Fn(&Law) -> f64) -> f64 {

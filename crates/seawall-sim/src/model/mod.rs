@@ -54,6 +54,12 @@ impl Default for Model {
     }
 }
 
+/// Bytes of a call in flight, a client with its guards, a row of the series, and of everything else.
+const CALL: f64 = 1_000.0;
+const CLIENT: f64 = 300.0;
+const BUCKET: f64 = 800.0;
+const BASE: u64 = 8 << 20;
+
 /// The most events that a run may need.
 pub const MOST_EVENTS: f64 = 20e9;
 
@@ -162,21 +168,22 @@ impl Model {
 
     /// The bytes that a run holds at its peak, about: what `--max-memory` is compared with.
     pub fn memory(&self) -> u64 {
-        let clients: u64 = self
-            .fleets
-            .iter()
-            .map(|fleet| u64::from(fleet.clients))
-            .sum();
-        let rate: f64 = self
-            .fleets
-            .iter()
-            .filter_map(|fleet| Some(fleet.arrivals.as_ref()?.most()? * f64::from(fleet.fan_out)))
-            .sum();
         let seconds = self.duration.as_secs_f64();
-        // A call in flight holds about 1.2 kB; without a bound on waiting all of ten seconds' may.
-        let calls = rate * seconds.min(10.0) + clients as f64;
+        let mut calls = 0.0;
+        let mut clients = 0.0;
+        for fleet in &self.fleets {
+            let all = f64::from(fleet.clients);
+            clients += all;
+            // Without a bound on waiting, all calls of ten seconds may be in flight.
+            calls += match fleet.arrivals.as_ref() {
+                Some(Arrivals::Poisson { rate } | Arrivals::Even { rate }) => {
+                    rate.most() * seconds.min(10.0) * f64::from(fleet.fan_out)
+                }
+                _ => all * f64::from(fleet.fan_out),
+            };
+        }
         let buckets = seconds / self.bucket.as_secs_f64();
-        (calls * 1_200.0 + clients as f64 * 64.0 + buckets * 160.0) as u64 + (8 << 20)
+        (calls * CALL + clients * CLIENT + buckets * BUCKET) as u64 + BASE
     }
 
     /// When the last bad time begins and ends: outage, brownout or spike.

@@ -12,7 +12,8 @@ use crate::measure::Scalars;
 use crate::model::{
     Arrivals, Brownout, Fleet, Law, Messages, Model, Network, Order, Outage, Rate, Server, Sharing,
 };
-use crate::sweep::{bisect, is_metastable};
+use crate::sweep::{bisect, is_metastable, phase_diagram};
+use crate::world::Control;
 
 const HOTOS: &str = "Bronson et al., Metastable Failures in Distributed Systems, HotOS 2021";
 
@@ -114,7 +115,7 @@ pub(super) const HIDDEN_CAPACITY: Scenario = Scenario {
                     })?;
                     scalars.number(&format!("shortest_outage_at_{load:.0}_per_s_s"), shortest);
                 }
-                Ok(scalars)
+                Ok((scalars, Vec::new()))
             }),
         ]
     },
@@ -292,6 +293,82 @@ pub(super) const COLLAPSE_SPIKE: Scenario = Scenario {
         ]
     },
 };
+
+pub(super) const PHASE_DIAGRAM: Scenario = Scenario {
+    name: "phase-diagram",
+    about: "load by length of the outage: where the database of hotos-280 does not come back",
+    source: "our own, after Huang et al., OSDI 2022",
+    parameters: &[
+        parameter(
+            "capacity_per_s",
+            300.0,
+            1.0,
+            1e5,
+            "requests per second that the server can do",
+        ),
+        parameter(
+            "attempts",
+            2.0,
+            1.0,
+            20.0,
+            "attempts at most, each given a second",
+        ),
+        parameter("budget_ratio", 0.0, 0.0, 10.0, "a retry budget; 0 for none"),
+        parameter("outage_max_s", 4.0, 0.1, 1e3, "the longest outage"),
+        parameter("steps", 12.0, 2.0, 100.0, "cells along each side"),
+        parameter("seeds", 3.0, 1.0, 1e4, "runs of each cell"),
+    ],
+    cases: |parameters| {
+        let parameters = parameters.clone();
+        vec![Case::search("map", move |seed, control| {
+            map(&parameters, seed, control)
+        })]
+    },
+};
+
+fn map(
+    parameters: &Parameters,
+    seed: u64,
+    control: &Control,
+) -> Result<(Scalars, Vec<String>), Invalid> {
+    let mu = parameters.value("capacity_per_s");
+    let steps = parameters.value("steps") as u32;
+    let part = |at: u32| f64::from(at) / f64::from(steps);
+    let loads: Vec<f64> = (1..=steps).map(|at| mu * part(at) * 0.98).collect();
+    let longest = parameters.value("outage_max_s");
+    let outages: Vec<f64> = (1..=steps).rev().map(|at| longest * part(at)).collect();
+    let budget = parameters.value("budget_ratio");
+    let world = |rate: f64, outage: f64| {
+        let hotos = Hotos {
+            rate,
+            capacity: mu,
+            outage,
+            duration: 200.0,
+        };
+        let mut policy = timed(parameters.value("attempts") as u32);
+        if budget > 0.0 {
+            policy = policy.budget(tight(budget));
+        }
+        (hotos.model(), crew(policy))
+    };
+    let seeds = parameters.value("seeds") as usize;
+    let diagram = phase_diagram(&loads, &outages, world, seed, seeds, control)?;
+    let mut scalars = Scalars::default();
+    let cells = diagram.collapsed.concat();
+    scalars.number(
+        "collapsed_ratio",
+        cells.iter().sum::<f64>() / cells.len() as f64,
+    );
+    for (outage, row) in outages.iter().zip(&diagram.collapsed) {
+        for (load, share) in loads.iter().zip(row) {
+            scalars.number(
+                &format!("collapsed_ratio_at_{load:.0}_per_s_{outage:.2}_s"),
+                *share,
+            );
+        }
+    }
+    Ok((scalars, vec![diagram.to_string()]))
+}
 
 /// One server, first come first served, and a network that holds everything back for a while.
 #[derive(Clone, Copy)]

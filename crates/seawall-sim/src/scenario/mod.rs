@@ -58,7 +58,7 @@ pub(crate) enum Work {
 
 /// Further scalars of a run.
 pub(crate) type Also = Arc<dyn Fn(&Record, &Model, &mut Scalars) + Send + Sync>;
-type Search = Arc<dyn Fn(u64, &Control) -> Result<Scalars, Invalid> + Send + Sync>;
+type Search = Arc<dyn Fn(u64, &Control) -> Result<(Scalars, Vec<String>), Invalid> + Send + Sync>;
 
 /// All of them, in the order of the list.
 pub fn scenarios() -> &'static [Scenario] {
@@ -83,7 +83,7 @@ pub fn scenario(name: &str) -> Result<&'static Scenario, Invalid> {
         })
 }
 
-static ALL: [Scenario; 26] = [
+static ALL: [Scenario; 27] = [
     contention::OCC_AWS,
     retries::BERNOULLI_RETRY,
     retries::RETRY_BUCKET,
@@ -108,6 +108,7 @@ static ALL: [Scenario; 26] = [
     hedging::HEDGE_STORM,
     queues::MMC,
     queues::MG1,
+    metastable::PHASE_DIAGRAM,
     million::MILLION_OUTAGE,
     shedding::SRE_RATIO,
 ];
@@ -138,7 +139,10 @@ impl Case {
 
     pub(crate) fn search(
         label: &str,
-        search: impl Fn(u64, &Control) -> Result<Scalars, Invalid> + Send + Sync + 'static,
+        search: impl Fn(u64, &Control) -> Result<(Scalars, Vec<String>), Invalid>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Self {
             label: label.into(),
@@ -171,6 +175,19 @@ impl Case {
         match &self.work {
             Work::World { crew, .. } => Some(crew),
             Work::Search(_) => None,
+        }
+    }
+
+    /// Every fleet that users call through has so many clients.
+    pub fn set_clients(&mut self, clients: u32) {
+        if let Work::World { model, .. } = &mut self.work {
+            for fleet in model
+                .fleets
+                .iter_mut()
+                .filter(|fleet| fleet.arrivals.is_some())
+            {
+                fleet.clients = clients;
+            }
         }
     }
 

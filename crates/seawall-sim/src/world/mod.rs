@@ -200,14 +200,29 @@ impl<'a> World<'a> {
     }
 
     fn finished(mut self) -> Record {
-        if !self.record.stopped {
-            self.close_buckets(self.end);
-        }
+        self.close_buckets(self.until());
         self.record.last_event = self.now;
         self.record.unfinished = self.calls.len() as u64;
         for server in &self.servers {
             self.record.commits += server.version;
         }
         self.record
+    }
+
+    /// What the rows reach to: the end, or the last event where that decides when a run is over.
+    fn until(&self) -> u64 {
+        let bucket = self.model.bucket.as_nanos() as u64;
+        let is_open = self
+            .model
+            .fleets
+            .iter()
+            .any(|fleet| !matches!(fleet.arrivals, None | Some(crate::model::Arrivals::Once)));
+        if self.record.stopped {
+            self.now
+        } else if is_open || !self.model.drain {
+            self.end.max(self.now)
+        } else {
+            self.now.saturating_add(bucket)
+        }
     }
 }
