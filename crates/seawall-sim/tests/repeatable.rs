@@ -112,7 +112,8 @@ fn recorded(seed: u64, policy: &Policy, guards: &KeyGuards) -> Trace {
             seawall_engine::Action::Finish(_) => return trace,
             seawall_engine::Action::Wait(wait) => {
                 let late = Time::from_nanos(now.as_nanos() + 7_000_000 + 1_234_567 * (turn % 9));
-                let answers = !in_flight.is_empty() && (seed + turn) % 4 != 0 && late < wait.until;
+                let answers =
+                    !in_flight.is_empty() && !(seed + turn).is_multiple_of(4) && late < wait.until;
                 if answers {
                     now = late;
                     let number = in_flight.remove(0);
