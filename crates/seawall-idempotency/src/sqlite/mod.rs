@@ -1,5 +1,6 @@
 //! A store in a SQLite file, beside the business data.
 
+mod claims;
 mod migrations;
 mod operations;
 mod transactions;
@@ -14,6 +15,8 @@ use sqlx::sqlite::{
 };
 use sqlx::{Connection as _, SqlSafeStr as _, Sqlite, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use claims::FreeClaims;
 
 use crate::clock::Clock;
 use crate::{Secret, StoreError};
@@ -49,15 +52,21 @@ pub use transactions::SqliteTransaction;
 #[derive(Clone)]
 pub struct SqliteStore {
     pool: SqlitePool,
+    /// Connections for writing, so that whoever has the turn waits for none: those of the pool may
+    /// all be busy reading. One writes; another may still be on its way back.
+    writers: SqlitePool,
     secret: Secret,
     clock: Clock,
     /// In this process writers queue here, in order: SQLite's own way of waiting is to look again
     /// every now and then.
     writer: Arc<Mutex<()>>,
+    free_claims: FreeClaims,
 }
 
 /// How long a writer waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+const WRITERS: u32 = 3;
 
 impl SqliteStore {
     /// Opens the file, makes it when it is missing, and brings its tables up to date.
@@ -84,7 +93,8 @@ impl SqliteStore {
         Self::with_pool(pool).await
     }
 
-    /// Uses a pool of yours, and brings the tables up to date.
+    /// Uses a pool of yours, and brings the tables up to date. What is written, the handlers'
+    /// transactions included, goes through up to 3 connections more, made in the same way.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`StoreError::Misconfigured`] also when the pool's connections do
@@ -92,11 +102,18 @@ impl SqliteStore {
     pub async fn with_pool(pool: SqlitePool) -> Result<Self, StoreError> {
         check_durability(&pool).await?;
         let secret = migrations::run(&pool).await?;
+        let writers = (pool.options().clone())
+            .min_connections(0)
+            .max_connections(WRITERS)
+            .test_before_acquire(false)
+            .connect_lazy_with((*pool.connect_options()).clone());
         Ok(Self {
             pool,
+            writers,
             secret,
             clock: Clock::start(),
             writer: Arc::default(),
+            free_claims: FreeClaims::default(),
         })
     }
 
@@ -112,7 +129,11 @@ impl SqliteStore {
     /// closed here, and another one taken.
     async fn begin_immediate(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         loop {
-            let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+            let mut connection = self
+                .writers
+                .acquire()
+                .await
+                .map_err(StoreError::unavailable)?;
             if connection.is_in_transaction() {
                 connection.close_on_drop();
                 continue;

@@ -7,6 +7,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteStore;
+use super::claims::insert;
 use crate::row::{self, DONE, IN_FLIGHT, Row, UNKNOWN, fence_number};
 use crate::{
     Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, HandlerTransaction, Lease,
@@ -77,7 +78,7 @@ impl Store for SqliteStore {
         .bind(key.as_bytes().as_slice())
         .bind(fence_number(fence))
         .bind(until.0)
-        .execute(&self.pool)
+        .execute(&self.writers)
         .await;
         fenced(renewed.map(|done| done.rows_affected()))
     }
@@ -90,7 +91,11 @@ impl Store for SqliteStore {
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
         let _turn = self.turn().await?;
-        let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
+        let mut connection = self
+            .writers
+            .acquire()
+            .await
+            .map_err(StoreError::unavailable)?;
         let now = self.clock.now();
         if write_outcome(
             &mut connection,
@@ -127,7 +132,7 @@ impl Store for SqliteStore {
         )
         .bind(key.as_bytes().as_slice())
         .bind(fence_number(fence))
-        .execute(&self.pool)
+        .execute(&self.writers)
         .await;
         fenced(released.map(|done| done.rows_affected()))
     }
@@ -141,7 +146,7 @@ impl Store for SqliteStore {
         .bind(key.as_bytes().as_slice())
         .bind(fence_number(fence))
         .bind(self.clock.now().0)
-        .execute(&self.pool)
+        .execute(&self.writers)
         .await;
         fenced(marked.map(|done| done.rows_affected()))
     }
@@ -240,7 +245,7 @@ impl Store for SqliteStore {
         )
         .bind(self.clock.now().0)
         .bind(i64::from(limit))
-        .execute(&self.pool)
+        .execute(&self.writers)
         .await
         .map_err(StoreError::unavailable)?;
         Ok(purged.rows_affected())
@@ -260,13 +265,6 @@ impl Store for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The claim of a key that a look found free: one statement. `None`: another was faster.
-    async fn claim_free(&self, request: &ClaimRequest) -> Result<Option<Claim>, StoreError> {
-        let _turn = self.turn().await?;
-        let mut connection = self.pool.acquire().await.map_err(StoreError::unavailable)?;
-        insert(&mut connection, request, self.clock.now()).await
-    }
-
     /// The claim of a key that needs more than one look, under the writer's lock.
     async fn claim_writing(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
         let _turn = self.turn().await?;
@@ -290,9 +288,10 @@ impl SqliteStore {
                 {
                     Claim::OverQuota
                 } else {
-                    insert(&mut transaction, request, now)
-                        .await?
-                        .ok_or_else(|| StoreError::corrupt("a deleted record is still there"))?
+                    let made = insert(&mut transaction, [request].into_iter(), now).await?;
+                    let (_, claim) = (made.into_iter().next())
+                        .ok_or_else(|| StoreError::corrupt("a deleted record is still there"))?;
+                    claim
                 }
             }
         };
@@ -302,38 +301,6 @@ impl SqliteStore {
             .map_err(StoreError::unavailable)?;
         Ok(claim)
     }
-}
-
-/// Makes the record of a first acquisition, unless there is one.
-async fn insert(
-    connection: &mut SqliteConnection,
-    request: &ClaimRequest,
-    now: StoreInstant,
-) -> Result<Option<Claim>, StoreError> {
-    let until = now.after(request.lease);
-    let fence: Option<i64> = sqlx::query_scalar(
-        "INSERT INTO seawall_idempotency (key, state, algorithm, fingerprint, owner, holder,
-            attempt, created_at, lease_until)
-        VALUES (?, 1, ?, ?, ?, ?, 1, ?, ?)
-        ON CONFLICT (key) DO NOTHING RETURNING fence",
-    )
-    .bind(request.key.as_bytes().as_slice())
-    .bind(i64::from(request.fingerprint.algorithm))
-    .bind(request.fingerprint.bytes.as_slice())
-    .bind(row::owner_bytes(&request.owner))
-    .bind(request.holder.0.as_slice())
-    .bind(now.0)
-    .bind(until.0)
-    .fetch_optional(connection)
-    .await
-    .map_err(StoreError::unavailable)?;
-    Ok(fence.map(|fence| {
-        Claim::Won(Lease {
-            fence: row::fence(fence),
-            attempt: 1,
-            until,
-        })
-    }))
 }
 
 /// Gives a record whose outcome is unknown to another acquisition.
@@ -376,19 +343,21 @@ pub(super) async fn write_outcome(
     now: StoreInstant,
 ) -> Result<Fenced, StoreError> {
     let expires_at = now.after(retention.keep);
-    let written: Option<i64> = sqlx::query_scalar(sql)
+    // To its end, not to its first row: SQLite commits when a statement ends, and says so then.
+    let written: Vec<i64> = sqlx::query_scalar(sql)
         .bind(key.as_bytes().as_slice())
         .bind(fence_number(fence))
         .bind(now.0)
         .bind(expires_at.0)
         .bind(expires_at.after(retention.tombstone).0)
         .bind(outcome.encode()?)
-        .fetch_optional(connection)
+        .fetch_all(connection)
         .await
         .map_err(super::failed)?;
-    Ok(match written {
-        Some(_) => Fenced::Held,
-        None => Fenced::Lost,
+    Ok(if written.is_empty() {
+        Fenced::Lost
+    } else {
+        Fenced::Held
     })
 }
 
