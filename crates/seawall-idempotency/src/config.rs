@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderName, Method, StatusCode};
 use tokio_util::task::TaskTracker;
 
-use crate::{Fingerprinting, KeyRules, OnUnknown, Probe, Retention};
+use crate::{Fingerprinting, KeyRules, OnUnknown, Probe, Rederive, Retention, Seal};
 
 /// The settings of a layer. Every field has a default; change those that differ.
 ///
@@ -64,9 +64,13 @@ pub struct Config {
     pub anonymous: Anonymous,
     /// Which response headers are kept. Default: all but those that belong to one exchange.
     pub headers: ReplayHeaders,
-    /// Whether response bodies are kept at all. Default: yes. When not, a repeat is answered 409
-    /// `idempotency-response-not-stored`, and does not run.
+    /// Whether response bodies are kept at all. Default: yes. When not, a repeat does not run
+    /// either: it gets the body that `rederive` makes, or 409 `idempotency-response-not-stored`.
     pub keep_body: bool,
+    /// Makes bodies anew that were not kept. Default: none does.
+    pub rederive: Option<Arc<dyn Rederive>>,
+    /// Encrypts what is kept of a response. Default: nothing does.
+    pub seal: Option<Arc<dyn Seal>>,
     /// Statuses that count as a rejection before the handler began, and are not kept, unless the
     /// transaction was begun, or the handler said that it ran (see
     /// [`Executed`](crate::response::Executed) and [`Began`](crate::Began)). Default: 400, 405,
@@ -288,6 +292,8 @@ impl Default for Config {
             anonymous: Anonymous::default(),
             headers: ReplayHeaders::AllBut(Vec::new()),
             keep_body: true,
+            rederive: None,
+            seal: None,
             rejections: [400, 405, 411, 413, 414, 415, 422, 431]
                 .into_iter()
                 .filter_map(|code| StatusCode::from_u16(code).ok())

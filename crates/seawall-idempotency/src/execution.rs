@@ -21,8 +21,7 @@ use crate::replay::IDEMPOTENCY_GUARANTEE;
 use crate::request::rebuild;
 use crate::settlement::{Settlement, commits, roll_back, settle_unrecorded};
 use crate::{
-    Acquisition, ClaimRequest, IdemKey, Lease, Point, Problem, RecordKey, Store, StoredOutcome,
-    UnknownCause,
+    Acquisition, ClaimRequest, IdemKey, Lease, Point, Problem, RecordKey, Store, UnknownCause,
 };
 
 /// A request that is ready to be claimed.
@@ -30,8 +29,8 @@ pub(crate) struct Job<S, Inner, ReqBody> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) claim: ClaimRequest,
     inner: Inner,
-    parts: Parts,
-    body: Bytes,
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
     request_body: std::marker::PhantomData<fn() -> ReqBody>,
 }
 
@@ -85,16 +84,6 @@ impl<S> Shared<S> {
         }
     }
 
-    pub(crate) fn replay<B>(&self, outcome: &StoredOutcome) -> Response<ResponseBody<B>>
-    where
-        B: Body<Data = Bytes>,
-    {
-        let config = &self.config;
-        outcome
-            .replay(&config.problem_base, config.documentation.as_deref())
-            .map(ResponseBody::whole)
-    }
-
     /// The answer when nobody knows. One that an execution left behind as its outcome is a replay
     /// of that; one that is only concluded from a lease is not.
     pub(crate) fn unknown<B>(&self, cause: UnknownCause) -> Response<ResponseBody<B>>
@@ -132,6 +121,8 @@ where
         ..
     } = job;
     let key = claim.key;
+    // What was asked, should this owner be overtaken and answer with what is not its own.
+    let asked = (shared.config.rederive.as_ref()).map(|_| (parts.clone(), body.clone()));
     let heartbeat = Heartbeat::start(
         shared.store.clone(),
         key,
@@ -163,6 +154,7 @@ where
         key,
         fence: lease.fence,
         transaction,
+        asked,
     };
     let answer = match ran {
         Ran::Response(response) => Ok(settlement.settle(response, &progress).await),

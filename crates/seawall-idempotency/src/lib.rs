@@ -97,6 +97,7 @@ mod probe;
 mod problem;
 mod reaper;
 mod record;
+mod rederive;
 #[cfg(feature = "redis")]
 mod redis;
 mod replay;
@@ -104,6 +105,7 @@ mod request;
 pub mod response;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
 mod row;
+mod seal;
 mod settlement;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -131,9 +133,11 @@ pub use postgres::PostgresStore;
 pub use probe::{Point, Probe};
 pub use problem::Problem;
 pub use reaper::reap;
+pub use rederive::{Rederive, Repeat};
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;
 pub use replay::{IDEMPOTENCY_GUARANTEE, IDEMPOTENT_REPLAYED};
+pub use seal::{Seal, SealError};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTransaction};
 pub use store::{
@@ -144,3 +148,8 @@ pub use transaction::{
     Acquisition, BoxFuture, FencedTransaction, HandlerTransaction, IdemTx, Standing,
     TransactionError, TransactionKind, TransactionOf, TxStore,
 };
+
+/// The examples of the README compile.
+#[cfg(all(doctest, feature = "axum", feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -19,8 +19,11 @@ pub struct StoredOutcome {
 pub enum StoredBody {
     /// All of it.
     Inline(Bytes),
-    /// Only the first caller got it; a repeat is told so, and does not run (R41).
+    /// Only the first caller got it. A repeat does not run: it is told so, or gets a body that is
+    /// made anew (R41, [`Rederive`](crate::Rederive)).
     Omitted(Omission),
+    /// Headers and body, encrypted by a [`Seal`](crate::Seal).
+    Sealed(Bytes),
 }
 
 /// Why a body was not kept.

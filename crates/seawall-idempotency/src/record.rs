@@ -2,7 +2,7 @@
 //!
 //! One byte of version, then the parts, each length as a big-endian number: status (2 bytes), the
 //! number of headers (4), each header's name and value with their lengths (4 each), one byte for
-//! the body's kind and, for a kept body, its length (4) and bytes; last a CRC-32 (IEEE) of all
+//! the body's kind and, for a kept or sealed body, its length (4) and bytes; last a CRC-32 (IEEE) of all
 //! before it (4). A reader refuses what it does not understand: a newer version, a wrong checksum,
 //! a missing or left-over byte (R37).
 
@@ -18,6 +18,7 @@ const INLINE: u8 = 0;
 const TOO_LARGE: u8 = 1;
 const STREAMED: u8 = 2;
 const BY_POLICY: u8 = 3;
+const SEALED: u8 = 4;
 
 impl StoredOutcome {
     /// The bytes that a store keeps.
@@ -26,7 +27,7 @@ impl StoredOutcome {
     /// [`StoreError::Corrupt`] when a part is longer than 4 GiB.
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
         let body = match &self.body {
-            StoredBody::Inline(body) => body.len(),
+            StoredBody::Inline(body) | StoredBody::Sealed(body) => body.len(),
             StoredBody::Omitted(_) => 0,
         };
         let mut bytes = Vec::with_capacity(64 + 64 * self.headers.len() + body);
@@ -41,6 +42,10 @@ impl StoredOutcome {
             StoredBody::Inline(body) => {
                 bytes.push(INLINE);
                 put(&mut bytes, body)?;
+            }
+            StoredBody::Sealed(sealed) => {
+                bytes.push(SEALED);
+                put(&mut bytes, sealed)?;
             }
             StoredBody::Omitted(Omission::TooLarge) => bytes.push(TOO_LARGE),
             StoredBody::Omitted(Omission::Streamed) => bytes.push(STREAMED),
@@ -85,6 +90,7 @@ impl StoredOutcome {
         }
         let body = match reader.array::<1>()? {
             [INLINE] => StoredBody::Inline(Bytes::copy_from_slice(reader.part()?)),
+            [SEALED] => StoredBody::Sealed(Bytes::copy_from_slice(reader.part()?)),
             [TOO_LARGE] => StoredBody::Omitted(Omission::TooLarge),
             [STREAMED] => StoredBody::Omitted(Omission::Streamed),
             [BY_POLICY] => StoredBody::Omitted(Omission::ByPolicy),
@@ -174,6 +180,7 @@ mod tests {
             StoredBody::Omitted(Omission::TooLarge),
             StoredBody::Omitted(Omission::Streamed),
             StoredBody::Omitted(Omission::ByPolicy),
+            StoredBody::Sealed(Bytes::from_static(b"\x01secret")),
         ] {
             let written = outcome(body);
             let bytes = written.encode().unwrap();

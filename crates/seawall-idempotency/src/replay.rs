@@ -5,10 +5,15 @@ use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, DATE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
     SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, WWW_AUTHENTICATE,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use http_body::Body;
 
+use crate::body::ResponseBody;
+use crate::layer::Shared;
 use crate::problem::Occurrence;
-use crate::{Problem, ReplayHeaders, StoredBody, StoredOutcome};
+use crate::request::store_failed;
+use crate::{IdemKey, Problem, RecordKey, Repeat, ReplayHeaders, StoredBody, StoredOutcome};
 
 /// On replays, and on nothing else: `Idempotent-Replayed: true`.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -95,6 +100,46 @@ impl ReplayHeaders {
     }
 }
 
+impl<S> Shared<S> {
+    /// The answer to a repeat, whose request is `asked`: what was kept, opened and, where its body
+    /// was not kept, completed.
+    pub(crate) async fn replay<B>(
+        &self,
+        record: RecordKey,
+        outcome: StoredOutcome,
+        asked: Option<(&Parts, &Bytes)>,
+    ) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let config = &self.config;
+        let mut outcome = match self.open(record, outcome) {
+            Ok(outcome) => outcome,
+            Err(error) => return store_failed(self, &error),
+        };
+        if let (StoredBody::Omitted(_), Some(rederive), Some((request, body))) =
+            (&outcome.body, &config.rederive, asked)
+        {
+            let repeat = Repeat {
+                request,
+                body,
+                key: IdemKey::new(record),
+                outcome: &outcome,
+            };
+            let made = tokio::time::timeout(config.store_timeout, rederive.body(repeat)).await;
+            if made.is_err() {
+                tracing::warn!(%record, "the body of a repeat took too long to be made anew");
+            }
+            if let Ok(Some(body)) = made {
+                outcome.body = StoredBody::Inline(body);
+            }
+        }
+        outcome
+            .replay(&config.problem_base, config.documentation.as_deref())
+            .map(ResponseBody::whole)
+    }
+}
+
 impl StoredOutcome {
     /// The answer to a repeat.
     ///
@@ -102,7 +147,7 @@ impl StoredOutcome {
     /// status; it carries the replay marker too, since it answers for a request that was carried
     /// out: a client must stop there (R50). R7 keeps the marker from errors that stand for no
     /// outcome; this one stands for one.
-    pub(crate) fn replay(&self, base: &str, documentation: Option<&str>) -> Response<Bytes> {
+    fn replay(&self, base: &str, documentation: Option<&str>) -> Response<Bytes> {
         let mut response = match &self.body {
             StoredBody::Inline(body) => {
                 let mut response = Response::new(body.clone());
@@ -112,7 +157,8 @@ impl StoredOutcome {
                 }
                 response
             }
-            StoredBody::Omitted(_) => {
+            // A sealed one was opened before this.
+            StoredBody::Omitted(_) | StoredBody::Sealed(_) => {
                 let mut occurrence = Occurrence::from(Problem::ResponseNotStored);
                 occurrence.original_status = Some(self.status);
                 occurrence.into_response(base, documentation)

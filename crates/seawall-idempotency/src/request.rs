@@ -197,7 +197,8 @@ where
         }
         Ok(Claim::Done(outcome)) => {
             metrics.count(Event::Replay);
-            shared.replay(&outcome)
+            let asked = Some((&job.parts, &job.body));
+            shared.replay(job.claim.key, outcome, asked).await
         }
         Ok(Claim::Mismatch) => {
             metrics.count(Event::Mismatch);

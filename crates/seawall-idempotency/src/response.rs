@@ -19,8 +19,8 @@ pub struct NotExecuted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed;
 
-/// The body is not to be kept. A repeat is refused with 409 `idempotency-response-not-stored`; it
-/// does not run.
+/// The body is not to be kept. A repeat does not run: it gets a body that is made anew
+/// ([`Rederive`](crate::Rederive)), or 409 `idempotency-response-not-stored`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoNotStore;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ pub(crate) struct Settlement<'a, S> {
     pub(crate) key: RecordKey,
     pub(crate) fence: Fence,
     pub(crate) transaction: Option<Arc<dyn HandlerTransaction>>,
+    /// The request, where a body may have to be made anew.
+    pub(crate) asked: Option<(Parts, Bytes)>,
 }
 
 /// What came of recording an outcome.
@@ -150,6 +153,7 @@ impl<S: Store> Settlement<'_, S> {
             headers: config.headers.keep(&head.headers),
             body: stored,
         };
+        let outcome = self.shared.seal(self.key, outcome);
         let recorded = match (&self.transaction, open) {
             (Some(transaction), true) => {
                 self.finish(&**transaction, &outcome, retention, commits)
@@ -329,7 +333,10 @@ impl<S: Store> Settlement<'_, S> {
                 let record = record?;
                 self.shared.metrics.count(Event::LeaseLost);
                 Some(match record.state {
-                    RecordState::Done { outcome, .. } => self.shared.replay(&outcome),
+                    RecordState::Done { outcome, .. } => {
+                        let asked = self.asked.as_ref().map(|(parts, body)| (parts, body));
+                        self.shared.replay(self.key, outcome, asked).await
+                    }
                     RecordState::InFlight { .. } => self.shared.problem(Problem::InFlight),
                     RecordState::Unknown { cause, .. } => self.shared.unknown(cause),
                 })

@@ -24,6 +24,7 @@ pub async fn p05_an_outcome_comes_back_as_it_was<S: Store>(store: S) {
         StoredBody::Omitted(Omission::TooLarge),
         StoredBody::Omitted(Omission::Streamed),
         StoredBody::Omitted(Omission::ByPolicy),
+        StoredBody::Sealed(Bytes::from_static(b"\0sealed\xff")),
     ];
     for (number, body) in bodies.into_iter().enumerate() {
         let link = HeaderName::from_static("link");
