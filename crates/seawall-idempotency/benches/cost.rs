@@ -5,11 +5,13 @@
 //! scripts/with-services cargo bench -p seawall-idempotency --bench cost
 //! ```
 //!
-//! `SEAWALL_COST_SECONDS` says how long each figure is measured (5). Each round plays with and
-//! without after each other, so that both meet the same machine.
+//! `SEAWALL_COST_SECONDS` says how long each figure is measured (10), in `SEAWALL_COST_ROUNDS`
+//! rounds (5). Each round plays with and without after each other, so that both meet the same
+//! machine; a figure is the median of its rounds.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,43 +20,95 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    let seconds = std::env::var("SEAWALL_COST_SECONDS").map_or(5.0, |seconds| {
-        seconds.parse().expect("SEAWALL_COST_SECONDS is a number")
-    });
+    let rounds = number("SEAWALL_COST_ROUNDS", 5.0).max(1.0);
+    let each = Duration::from_secs_f64(number("SEAWALL_COST_SECONDS", 10.0) / rounds);
+    let program = build();
     let directory = tempfile::tempdir().expect("a temporary directory");
-    println!("| store | clients | layer | requests/s | p50 ms | p99 ms |");
-    println!("|---|---|---|---|---|---|");
-    let mut stores = vec![(
-        "sqlite",
-        format!("sqlite:{}", directory.path().join("cost.db").display()),
-    )];
-    if let Ok(url) = std::env::var("SEAWALL_TEST_POSTGRES_URL") {
-        stores.push(("postgres", format!("postgres:{url}")));
-    }
-    for (name, store) in stores {
+    let postgres = std::env::var("SEAWALL_TEST_POSTGRES_URL").ok();
+    println!(
+        "| store, clients | requests/s | with the layer | p50 ms | with | ratio | p99 ms | with |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for (store, place) in [
+        ("sqlite", Some(directory.path().display().to_string())),
+        ("postgres", postgres),
+    ] {
+        let Some(place) = place else { continue };
         for clients in [1, 32] {
-            for with in [false, true] {
-                let service = Service::start(&store, with);
-                measure(
-                    service.address,
-                    clients,
-                    Duration::from_secs_f64(seconds / 5.0),
-                );
-                let begun = Instant::now();
-                let mut times = measure(service.address, clients, Duration::from_secs_f64(seconds));
-                let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
-                times.sort();
-                let at = |quantile: f64| {
-                    let index = (times.len() as f64 * quantile) as usize;
-                    times[index.min(times.len() - 1)].as_secs_f64() * 1000.0
+            let services = [false, true].map(|with| {
+                let place = match store {
+                    "sqlite" => format!("sqlite:{place}/{clients}-{with}.db"),
+                    _ => format!("postgres:{place}"),
                 };
-                println!(
-                    "| {name} | {clients} | {} | {rate:.0} | {:.2} | {:.2} |",
-                    if with { "with" } else { "without" },
-                    at(0.5),
-                    at(0.99)
-                );
+                Service::start(&program, &place, with)
+            });
+            for service in &services {
+                warm_up(service.address);
             }
+            let mut figures = [Vec::new(), Vec::new()];
+            for round in 0..rounds as usize {
+                for turn in 0..2 {
+                    let index = (round + turn) % 2;
+                    figures[index].push(Figures::of(services[index].address, clients, each));
+                }
+            }
+            let [without, with] = figures.map(|rounds| Figures::median(&rounds));
+            println!(
+                "| {store}, {clients} | {:.0} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+                without.rate,
+                with.rate,
+                without.p50,
+                with.p50,
+                with.p50 / without.p50,
+                without.p99,
+                with.p99
+            );
+        }
+    }
+}
+
+fn number(name: &str, default: f64) -> f64 {
+    std::env::var(name).map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is {text:?}; allowed: a number"))
+    })
+}
+
+/// Requests per second, and times in milliseconds.
+#[derive(Clone, Copy)]
+struct Figures {
+    rate: f64,
+    p50: f64,
+    p99: f64,
+}
+
+impl Figures {
+    fn of(address: SocketAddr, clients: usize, how_long: Duration) -> Self {
+        let begun = Instant::now();
+        let mut times = measure(address, clients, how_long);
+        let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
+        times.sort();
+        let at = |quantile: f64| {
+            let index = (times.len() as f64 * quantile) as usize;
+            times[index.min(times.len() - 1)].as_secs_f64() * 1000.0
+        };
+        Self {
+            rate,
+            p50: at(0.5),
+            p99: at(0.99),
+        }
+    }
+
+    fn median(rounds: &[Self]) -> Self {
+        let median = |figure: fn(&Self) -> f64| {
+            let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[figures.len() / 2]
+        };
+        Self {
+            rate: median(|figures| figures.rate),
+            p50: median(|figures| figures.p50),
+            p99: median(|figures| figures.p99),
         }
     }
 }
@@ -64,16 +118,24 @@ struct Service {
     address: SocketAddr,
 }
 
+/// The example `orders`, or another build of it that `SEAWALL_COST_PROGRAM` names.
+fn build() -> PathBuf {
+    if let Some(program) = std::env::var_os("SEAWALL_COST_PROGRAM") {
+        return program.into();
+    }
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "-p", "seawall-idempotency"])
+        .args(["--example", "orders"])
+        .status();
+    assert!(built.expect("cargo runs").success());
+    let bench = std::env::current_exe().expect("a path");
+    let profile = bench.ancestors().nth(2).expect("the profile's directory");
+    profile.join("examples/orders")
+}
+
 impl Service {
-    fn start(store: &str, with: bool) -> Self {
-        let bench = std::env::current_exe().expect("a path");
-        let profile = bench.ancestors().nth(2).expect("the profile's directory");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "-p", "seawall-idempotency"])
-            .args(["--example", "orders"])
-            .status();
-        assert!(built.expect("cargo runs").success());
-        let mut command = Command::new(profile.join("examples/orders"));
+    fn start(program: &PathBuf, store: &str, with: bool) -> Self {
+        let mut command = Command::new(program);
         command.args(["--store", store, "--listen", "127.0.0.1:0"]);
         if !with {
             command.arg("--ignore-keys");
@@ -100,6 +162,15 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Until statements are prepared, connections made and, on SQLite, the log of writes has its size:
+/// while that file still grows, each commit waits for the file system's own journal too.
+fn warm_up(address: SocketAddr) {
+    let mut requests = 0;
+    while requests < 2000 {
+        requests += measure(address, 32, Duration::from_millis(250)).len();
     }
 }
 

@@ -2,7 +2,7 @@
 //! effect for each key, counted in the business table.
 //!
 //! `SEAWALL_CRASH_ROUNDS` says how often each step is played (5), `SEAWALL_CRASH_STOPS` how often
-//! Postgres is stopped (2). The tests print their rows of the crash matrix.
+//! Postgres is stopped (5). The tests print their rows of the crash matrix.
 
 #[expect(dead_code, reason = "the clients here do not hang up")]
 #[path = "../cases/client.rs"]
@@ -62,7 +62,7 @@ fn x4_redis_killed_between_effect_and_record_makes_the_documented_duplicate() {
 fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
     run(async {
         let _alone = orders::postgres_lock(true);
-        let stops = rounds("SEAWALL_CRASH_STOPS", 2);
+        let stops = rounds("SEAWALL_CRASH_STOPS", 5);
         let place = Place::postgres().await;
         let orders = Orders::start(&place).await;
         let mut keys = 0;
