@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::Response;
 use http_body::Body;
 use tokio::time::Instant;
 
