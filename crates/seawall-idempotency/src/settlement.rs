@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::Response;
 use http_body::Body;
 use tokio::time::Instant;
 
