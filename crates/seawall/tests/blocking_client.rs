@@ -1,4 +1,5 @@
 //! The blocking HTTP client: the same calls as the async one, on real sockets.
+#![cfg(feature = "reqwest")]
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -105,7 +106,7 @@ fn g4_blocking_client_inside_an_attempt_makes_a_single_attempt() {
 
 /// It blocks the runtime's thread there, but does not panic.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn d8_blocking_client_inside_a_runtime_works() {
+async fn blocking_client_inside_a_runtime_works() {
     let server = Server::start(Reply::ok("whole"));
     let text = client(Duration::from_millis(5))
         .get(server.url("/"))

@@ -1,4 +1,5 @@
 //! The HTTP client against real sockets: the first things a user relies on.
+#![cfg(feature = "reqwest")]
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ fn exit_0_below_400_with_the_body_on_stdout() {
 }
 
 #[test]
-fn exit_22_at_400_and_above_with_the_body_on_stdout() {
+fn e1_exit_22_at_400_and_above_with_the_body_on_stdout() {
     for status in [400, 404, 503] {
         let server = Server::start(Reply::status(status).body("why not"));
         let run = seawall(["call", &server.url("/")]);
@@ -27,7 +27,7 @@ fn exit_22_at_400_and_above_with_the_body_on_stdout() {
 }
 
 #[test]
-fn exit_22_whatever_the_ending_since_a_response_decides() {
+fn e1_exit_22_whatever_the_ending_since_a_response_decides() {
     // The deadline leaves no room for the wait: the 503 in hand is the answer.
     let server = Server::start(Reply::status(503).body("busy"));
     let backoff = r#"backoff={ kind = "fixed", base = "20s", cap = "20s", jitter = "none" }"#;
@@ -47,7 +47,7 @@ fn exit_22_whatever_the_ending_since_a_response_decides() {
 }
 
 #[test]
-fn exit_6_when_the_name_does_not_resolve() {
+fn c2_exit_6_when_the_name_does_not_resolve() {
     let run = seawall(["call", "http://nothing.invalid/"]);
     assert_eq!(run.code, 6, "{}", run.stderr);
     assert!(run.stdout.is_empty());
@@ -55,7 +55,7 @@ fn exit_6_when_the_name_does_not_resolve() {
 }
 
 #[test]
-fn exit_7_when_nobody_listens() {
+fn c2_exit_7_when_nobody_listens() {
     let port = RefusedPort::new().unwrap();
     let run = seawall(["call", &port.url("/")]);
     assert_eq!(run.code, 7, "{}", run.stderr);
@@ -63,7 +63,7 @@ fn exit_7_when_nobody_listens() {
 }
 
 #[test]
-fn exit_7_when_connecting_takes_too_long() {
+fn d2_exit_7_when_connecting_takes_too_long() {
     let port = HangingPort::new().unwrap();
     let run = seawall([
         "call",
@@ -77,7 +77,7 @@ fn exit_7_when_connecting_takes_too_long() {
 }
 
 #[test]
-fn exit_28_when_the_deadline_cuts_the_attempt() {
+fn d1_exit_28_when_the_deadline_cuts_the_attempt() {
     let server = Server::start(Reply::hang());
     let run = seawall(["call", &server.url("/"), "--deadline", "300ms"]);
     assert_eq!(run.code, 28, "{}", run.stderr);
@@ -85,7 +85,7 @@ fn exit_28_when_the_deadline_cuts_the_attempt() {
 }
 
 #[test]
-fn exit_28_when_every_attempt_times_out() {
+fn d2_exit_28_when_every_attempt_times_out() {
     let server = Server::start(Reply::hang());
     let run = seawall([
         "call",
@@ -103,7 +103,7 @@ fn exit_28_when_every_attempt_times_out() {
 }
 
 #[test]
-fn exit_35_when_the_tls_handshake_is_cut_short() {
+fn c2_exit_35_when_the_tls_handshake_is_cut_short() {
     let identity = Authority::new().issue(&["127.0.0.1"]);
     let server = Server::builder()
         .tls(identity)
@@ -115,7 +115,7 @@ fn exit_35_when_the_tls_handshake_is_cut_short() {
 }
 
 #[test]
-fn exit_60_when_the_certificate_is_not_trusted() {
+fn c2_exit_60_when_the_certificate_is_not_trusted() {
     let identity = Authority::new().issue(&["localhost", "127.0.0.1"]);
     let server = Server::builder().tls(identity).start(Reply::ok("secret"));
     let run = seawall(["call", &server.url("/"), "--report", "json"]);
@@ -124,7 +124,7 @@ fn exit_60_when_the_certificate_is_not_trusted() {
 }
 
 #[test]
-fn exit_56_when_the_connection_is_reset_before_an_answer() {
+fn c3_exit_56_when_the_connection_is_reset_before_an_answer() {
     let server = Server::start(Reply::nothing().acts().then_reset());
     let run = seawall(["call", "POST", &server.url("/"), "-d", "x"]);
     assert_eq!(run.code, 56, "{}", run.stderr);
@@ -133,7 +133,7 @@ fn exit_56_when_the_connection_is_reset_before_an_answer() {
 }
 
 #[test]
-fn exit_56_when_the_answer_is_cut_short_and_nothing_of_it_is_shown() {
+fn b6_exit_56_when_the_answer_is_cut_short_and_nothing_of_it_is_shown() {
     let server = Server::start(Reply::truncated(1_000, 500));
     let run = seawall(["call", &server.url("/")]);
     assert_eq!(run.code, 56, "{}", run.stderr);
@@ -142,7 +142,7 @@ fn exit_56_when_the_answer_is_cut_short_and_nothing_of_it_is_shown() {
 }
 
 #[test]
-fn exit_75_when_a_guard_refuses_and_nothing_was_sent() {
+fn gl_exit_75_when_a_guard_refuses_and_nothing_was_sent() {
     let server = Server::start(Reply::ok("one"));
     let limiter = "limiter={ rate = 0.01, burst = 1, wait = false }";
     let run = seawall([

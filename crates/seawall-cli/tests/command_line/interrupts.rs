@@ -64,7 +64,7 @@ fn e01_ctrl_c_ends_a_wait_with_130_and_the_history_is_told() {
 }
 
 #[test]
-fn ctrl_c_ends_an_attempt_in_flight_and_leaves_no_file() {
+fn d5_ctrl_c_ends_an_attempt_in_flight_and_leaves_no_file() {
     let server = Server::start(
         Reply::status(200)
             .declared_length(1_000)

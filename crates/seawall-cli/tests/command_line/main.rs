@@ -15,3 +15,4 @@ mod process;
 mod reports;
 mod requests;
 mod simulate;
+mod rules;

@@ -202,7 +202,7 @@ fn a_report_file_has_the_lines_and_nothing_else() {
 }
 
 #[test]
-fn text_tells_the_story_on_stderr_and_names_the_ending() {
+fn e3_text_tells_the_story_on_stderr_and_names_the_ending() {
     let server = Server::start(Reply::status(503));
     let run = seawall(["call", &server.url("/")]);
     let first = run.stderr.lines().next().unwrap();

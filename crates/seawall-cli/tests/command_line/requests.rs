@@ -24,7 +24,7 @@ fn the_method_is_get_unless_there_is_data_or_it_is_given() {
 }
 
 #[test]
-fn header_lines_are_sent_as_given_each_once_on_every_attempt() {
+fn b1_header_lines_are_sent_as_given_each_once_on_every_attempt() {
     let server = Server::start([Reply::status(503), Reply::ok("")]);
     let run = seawall([
         "call",
@@ -219,7 +219,7 @@ fn k1_a_key_that_is_a_header_is_never_overwritten() {
 }
 
 #[test]
-fn user_info_becomes_basic_authentication_and_is_never_shown() {
+fn e3_user_info_becomes_basic_authentication_and_is_never_shown() {
     let server = Server::start(Reply::status(500));
     let url = format!("http://me:secret@{}/x?token=hidden#part", server.address());
     for report in ["text", "json"] {

@@ -76,6 +76,15 @@ fn p1_what_is_printed_reads_back_as_equal() {
     }
 }
 
+#[test]
+fn p3_the_defaults_do_no_work_twice() {
+    let policy = Policy::default();
+    assert_eq!(policy.hedge, None);
+    assert!(!policy.retry_unsafe_methods && !policy.idempotency_key.auto);
+    assert!(policy.budget.is_some() && policy.breaker.is_some());
+    assert_eq!(policy.warnings(), Vec::<String>::new());
+}
+
 /// `true` says nothing, and a misspelt field of a part is named.
 #[test]
 fn p1_parts_take_false_or_their_own_fields() {

@@ -1,4 +1,4 @@
-//! What HTTP means to a call that may be repeated: pure functions over the [`http`](::http) crate's
+//! What HTTP means to a call that may be repeated: pure functions over the `http` crate's
 //! types, usable without any client.
 //!
 //! - [`status`]: what a response says about its attempt (DESIGN C2, C4, C8)

@@ -12,13 +12,6 @@ use seawall_testserver::{Reply, Server};
 use crate::protocol::{bare, ms};
 use crate::stand::*;
 
-/// A scenario as a test of each driver.
-macro_rules! through {
-    ($scenario:ident: $($test:ident = $driver:ty),* $(,)?) => {
-        $(#[test] fn $test() { $scenario::<$driver>(); })*
-    };
-}
-
 through!(breaker:
     gk_async_opens_refuses_and_closes = Async,
     gk_blocking_opens_refuses_and_closes = Blocking,
@@ -172,9 +165,9 @@ fn budget<S: Stand>() {
 }
 
 through!(hedge:
-    h_async_a_hedge_answers_for_a_slow_attempt = Async,
-    h_client_a_hedge_answers_for_a_slow_attempt = AsyncClient,
-    h_blocking_client_a_hedge_answers_for_a_slow_attempt = BlockingClient,
+    h4_async_a_hedge_answers_for_a_slow_attempt = Async,
+    h4_client_a_hedge_answers_for_a_slow_attempt = AsyncClient,
+    h4_blocking_client_a_hedge_answers_for_a_slow_attempt = BlockingClient,
 );
 
 fn hedge<S: Stand>() {
@@ -191,7 +184,7 @@ fn hedge<S: Stand>() {
 
 /// D8: a closure that runs cannot be stopped, so there is never a second one beside it.
 #[test]
-fn h_blocking_sends_no_hedges() {
+fn h1_blocking_sends_no_hedges() {
     let policy = bare().hedge(HedgeSettings::after(ms(10))).build().unwrap();
     let stand = Blocking::new(policy, |_| (200, 80));
     let call = stand.call();
@@ -200,7 +193,7 @@ fn h_blocking_sends_no_hedges() {
 
 /// S5 with `all`: whatever is called by the key waits for the end of what a client was told.
 #[test]
-fn s5_a_cooldown_that_a_client_was_told_holds_every_driver_back() {
+fn s5_every_driver_waits_for_a_cooldown_that_a_client_was_told() {
     let server = Server::start([
         Reply::status(503).header("retry-after", "1"),
         Reply::status(200),
@@ -225,12 +218,6 @@ fn s5_a_cooldown_that_a_client_was_told_holds_every_driver_back() {
     let guards = client
         .guards()
         .for_key(&origin, "127.0.0.1", &policy, seawall::Time::ZERO);
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-    };
     let waited = |call: &(dyn Fn() + Sync)| {
         call();
         told.elapsed()
@@ -268,7 +255,7 @@ fn s5_a_cooldown_that_a_client_was_told_holds_every_driver_back() {
 
 /// The same with `retries`, the default: a first attempt goes, a retry waits.
 #[test]
-fn s5_by_default_only_retries_wait() {
+fn s5_blocking_client_by_default_only_retries_wait() {
     let server = Server::start([
         Reply::status(429).header("retry-after", "1"),
         Reply::status(503),
@@ -292,21 +279,17 @@ fn s5_by_default_only_retries_wait() {
 
 /// The clients' own are in `fallback.rs`.
 #[test]
-fn e2_operations_have_a_fallback_that_sees_the_report_and_is_told_apart() {
+fn e2_async_and_blocking_fallbacks_see_the_report_and_are_told_apart() {
     let policy = bare().build().unwrap();
     let blocking = seawall::blocking::retry(&policy, || Err::<u32, _>("down"))
         .fallback(|error| error.report().attempts_sent())
-        .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
         .unwrap();
     let call = async {
         seawall::retry(&policy, async || Err::<u32, _>("down"))
             .fallback(|error| error.report().attempts_sent())
             .await
     };
-    for value in [blocking, runtime.block_on(call).unwrap()] {
+    for value in [blocking, runtime().block_on(call).unwrap()] {
         assert!(value.is_fallback());
         assert_eq!(value.into_inner(), 3);
     }

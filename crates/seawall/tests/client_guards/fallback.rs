@@ -123,7 +123,7 @@ async fn e6_never_for_the_callers_own_hook() {
 }
 
 #[test]
-fn e2_the_blocking_clients_runs_on_the_calling_thread() {
+fn e2_blocking_client_runs_it_on_the_calling_thread() {
     let server = Server::start(Reply::nothing().then_reset());
     let client = seawall::blocking::Client::from(client());
     let here = std::thread::current().id();

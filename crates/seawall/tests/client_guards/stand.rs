@@ -6,13 +6,27 @@ use std::thread;
 use std::time::Duration;
 
 use seawall::{
-    BudgetSettings, Client, Error, ErrorKind, Guards, KeyGuards, Outcome, Phase, Policy, Report,
-    ReportExt, Time, blocking,
+    BudgetSettings, CancelToken, Client, Error, ErrorKind, Guards, KeyGuards, Outcome, Phase,
+    Policy, Report, ReportExt, Time, blocking,
 };
 use seawall_testserver::{Reply, Request, Server};
 
-/// What the attempt with this index (from 0) comes to: a status, and after how many milliseconds.
+/// What the attempt with this index (from 0) comes to: a status, or [`NO_ANSWER`], and after how
+/// many milliseconds.
 pub(crate) type Script = fn(usize) -> (u16, u64);
+
+/// A connection that breaks off, an error.
+pub(crate) const NO_ANSWER: u16 = 0;
+
+/// How a call is made.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// It must not be done twice: a POST without a key.
+    pub(crate) once: bool,
+    pub(crate) seed: Option<u64>,
+    /// Cancelled after so many milliseconds.
+    pub(crate) cancel: Option<u64>,
+}
 
 /// How a call ended.
 #[derive(Debug)]
@@ -21,6 +35,8 @@ pub(crate) struct Called {
     pub(crate) result: Result<u16, ErrorKind>,
     pub(crate) report: Report,
     pub(crate) retry_in: Option<Duration>,
+    /// The error's words.
+    pub(crate) told: String,
 }
 
 /// Something that is called through a driver, with guards that its calls share.
@@ -30,7 +46,11 @@ pub(crate) trait Stand: Send + Sync {
         Self: Sized;
 
     /// Makes a call, and waits for it on this thread.
-    fn call(&self) -> Called;
+    fn call_as(&self, asked: Asked) -> Called;
+
+    fn call(&self) -> Called {
+        self.call_as(Asked::default())
+    }
 
     /// How many attempts reached it.
     fn sent(&self) -> usize;
@@ -70,9 +90,29 @@ impl Operation {
         }
     }
 
-    fn next(&self) -> (u16, Duration) {
+    fn next(&self) -> (Result<u16, ()>, Duration) {
         let (status, after) = (self.script)(self.sent.fetch_add(1, Ordering::SeqCst));
-        (status, Duration::from_millis(after))
+        let answer = if status == NO_ANSWER {
+            Err(())
+        } else {
+            Ok(status)
+        };
+        (answer, Duration::from_millis(after))
+    }
+}
+
+impl Asked {
+    /// A token that is cancelled in time.
+    fn token(self) -> CancelToken {
+        let token = CancelToken::new();
+        if let Some(after) = self.cancel {
+            let token = token.clone();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(after));
+                token.cancel();
+            });
+        }
+        token
     }
 }
 
@@ -80,6 +120,7 @@ impl Operation {
 fn judge(result: &Result<u16, ()>) -> Outcome {
     match result {
         Ok(429) => Outcome::Throttled(Phase::Unprocessed),
+        Ok(404) => Outcome::Permanent,
         Ok(503) | Err(()) => Outcome::Transient(Phase::Ambiguous),
         Ok(_) => Outcome::Success,
     }
@@ -91,11 +132,13 @@ fn called<E>(result: Result<(u16, Report), Error<E>>) -> Called {
             result: Ok(status),
             report,
             retry_in: None,
+            told: String::new(),
         },
         Err(error) => Called {
             result: Err(error.kind()),
             report: error.report().clone(),
             retry_in: error.retry_in(),
+            told: error.to_string(),
         },
     }
 }
@@ -105,18 +148,22 @@ impl Stand for Async {
         Self(Operation::new(policy, script))
     }
 
-    fn call(&self) -> Called {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let call = seawall::retry(&self.0.policy, || async {
-                let (status, after) = self.0.next();
+    fn call_as(&self, asked: Asked) -> Called {
+        let token = asked.token();
+        runtime().block_on(async {
+            let mut call = seawall::retry(&self.0.policy, || async {
+                let (answer, after) = self.0.next();
                 tokio::time::sleep(after).await;
-                Ok::<_, ()>(status)
-            });
-            called(call.classify(judge).guards(&self.0.guards).reported().await)
+                answer
+            })
+            .classify(judge)
+            .guards(&self.0.guards)
+            .idempotent(!asked.once)
+            .cancel(&token);
+            if let Some(seed) = asked.seed {
+                call = call.seed(seed);
+            }
+            called(call.reported().await)
         })
     }
 
@@ -134,13 +181,21 @@ impl Stand for Blocking {
         Self(Operation::new(policy, script))
     }
 
-    fn call(&self) -> Called {
-        let call = blocking::retry(&self.0.policy, || {
-            let (status, after) = self.0.next();
+    fn call_as(&self, asked: Asked) -> Called {
+        let token = asked.token();
+        let mut call = blocking::retry(&self.0.policy, || {
+            let (answer, after) = self.0.next();
             thread::sleep(after);
-            Ok::<_, ()>(status)
-        });
-        called(call.classify(judge).guards(&self.0.guards).run_reported())
+            answer
+        })
+        .classify(judge)
+        .guards(&self.0.guards)
+        .idempotent(!asked.once)
+        .cancel(&token);
+        if let Some(seed) = asked.seed {
+            call = call.seed(seed);
+        }
+        called(call.run_reported())
     }
 
     fn sent(&self) -> usize {
@@ -156,10 +211,22 @@ impl Http {
     fn new(policy: Policy, script: Script) -> Self {
         let server = Server::start(move |request: &Request| {
             let (status, after) = script(request.index);
-            Reply::status(status).after(Duration::from_millis(after))
+            let after = Duration::from_millis(after);
+            match status {
+                NO_ANSWER => Reply::nothing().after(after).then_reset(),
+                _ => Reply::status(status).after(after),
+            }
         });
         let client = Client::builder().policy(policy).build().unwrap();
         Self { server, client }
+    }
+
+    fn request(&self, asked: Asked) -> (reqwest::Method, String) {
+        let method = match asked.once {
+            true => reqwest::Method::POST,
+            false => reqwest::Method::GET,
+        };
+        (method, self.server.url("/?token=secret"))
     }
 
     fn guards(&self) -> Arc<KeyGuards> {
@@ -174,12 +241,13 @@ impl Stand for AsyncClient {
         Self(Http::new(policy, script))
     }
 
-    fn call(&self) -> Called {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let sent = runtime.block_on(self.0.client.get(self.0.server.url("/")).send());
+    fn call_as(&self, asked: Asked) -> Called {
+        let (method, url) = self.0.request(asked);
+        let mut call = self.0.client.request(method, url).cancel(&asked.token());
+        if let Some(seed) = asked.seed {
+            call = call.seed(seed);
+        }
+        let sent = runtime().block_on(call.send());
         called(sent.map(|response| (response.status().as_u16(), response.report().clone())))
     }
 
@@ -197,9 +265,14 @@ impl Stand for BlockingClient {
         Self(Http::new(policy, script))
     }
 
-    fn call(&self) -> Called {
+    fn call_as(&self, asked: Asked) -> Called {
+        let (method, url) = self.0.request(asked);
         let client = blocking::Client::from(self.0.client.clone());
-        let sent = client.get(self.0.server.url("/")).send();
+        let mut call = client.request(method, url).cancel(&asked.token());
+        if let Some(seed) = asked.seed {
+            call = call.seed(seed);
+        }
+        let sent = call.send();
         called(sent.map(|response| (response.status().as_u16(), response.report().clone())))
     }
 
@@ -214,11 +287,35 @@ impl Stand for BlockingClient {
 
 /// Two tokens, and no more.
 pub(crate) fn two_tokens() -> BudgetSettings {
+    tokens(2)
+}
+
+/// A budget that pays for nothing.
+pub(crate) fn no_tokens() -> BudgetSettings {
+    tokens(0)
+}
+
+fn tokens(initial: u32) -> BudgetSettings {
     let kind = seawall::BudgetKind::Ratio {
         ratio: 0.0,
         min_per_second: 0.0,
         burst: Some(2),
-        initial: Some(2),
+        initial: Some(initial),
     };
     kind.into()
 }
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A scenario as a test of each driver.
+macro_rules! through {
+    ($scenario:ident: $($test:ident = $driver:ty),* $(,)?) => {
+        $(#[test] fn $test() { $scenario::<$driver>(); })*
+    };
+}
+pub(crate) use through;

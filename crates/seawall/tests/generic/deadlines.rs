@@ -180,7 +180,7 @@ fn e17_async_nothing_runs_on_after_the_deadline() {
 
 /// D8: what the blocking driver cannot do, and does instead.
 #[test]
-fn e17_blocking_a_closure_runs_on_with_its_time_known_and_nothing_follows() {
+fn d8_blocking_a_closure_runs_on_with_its_time_known_and_nothing_follows() {
     type R = Blocking;
     let policy = R::policy(1).deadline(R::ticks(5)).build().unwrap();
     let ended = R::run(Setup::new(&policy), |attempt| {

@@ -135,3 +135,27 @@ fn gk5_async_a_probe_that_is_dropped_frees_its_slot() {
         );
     });
 }
+
+#[test]
+fn gk5_blocking_a_probe_that_panics_frees_its_slot() {
+    let policy = Blocking::policy(1)
+        .max_attempts(1)
+        .breaker(BreakerSettings {
+            consecutive: Some(1),
+            open_for: Duration::from_millis(50),
+            open_jitter: 0.0,
+            probes: 1,
+            ..BreakerSettings::default()
+        })
+        .build()
+        .unwrap();
+    let call = |answer: Answer| blocking::retry(&policy, || answer).run();
+    call(Err("down")).unwrap_err();
+    assert!(call(Ok(200)).unwrap_err().is_circuit_open());
+    std::thread::sleep(Duration::from_millis(100));
+    let probe = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        blocking::retry(&policy, || -> Answer { panic!("its own fault") }).run()
+    }));
+    assert!(probe.is_err());
+    assert_eq!(call(Ok(200)).unwrap(), 200);
+}

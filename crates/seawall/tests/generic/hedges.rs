@@ -280,3 +280,24 @@ fn h1_lent_sends_no_hedges() {
 fn h1_blocking_sends_no_hedges() {
     no_hedges::<Blocking>();
 }
+
+/// Nothing of the loser is left when the call returns, without another turn of the runtime.
+#[test]
+fn h5_async_losers_are_dropped_before_the_call_returns() {
+    paused(async {
+        let policy = hedging().build().unwrap();
+        let running = Cell::new(0);
+        let result = seawall::retry_with(&policy, |attempt| {
+            let running = &running;
+            async move {
+                let _running = Running::new(running);
+                let takes = if attempt.number == 1 { 9_000 } else { 50 };
+                sleep(millis(takes)).await;
+                assert_eq!(running.get(), 2, "both are in flight");
+                Ok::<_, &str>(attempt.number)
+            }
+        });
+        assert_eq!(result.await.unwrap(), 2);
+        assert_eq!(running.get(), 0);
+    });
+}

@@ -217,3 +217,23 @@ fn e4_async_and_lent_calls_are_send() {
     assert_eq!(runtime.block_on(lent).unwrap().unwrap(), 2);
     assert_eq!(runtime.block_on(called).unwrap().unwrap().into_inner(), 3);
 }
+
+/// The outcome is the classifier's word, whether there was a value or an error.
+fn c8<R: Runner>() {
+    let policy = R::policy(0).max_attempts(4).build().unwrap();
+    let ended = R::run(Setup::new(&policy), |attempt| {
+        step([Ok(503), Ok(429), Ok(404), Ok(200)][attempt.number as usize - 1])
+    });
+    assert_eq!(ended.value(), 404, "permanent, though it is a value");
+    let outcomes: Vec<_> = ended.report().attempts().map(|a| a.outcome).collect();
+    let expected = [
+        Outcome::Transient(Phase::Ambiguous),
+        Outcome::Throttled(Phase::Unprocessed),
+        Outcome::Permanent,
+    ];
+    assert_eq!(outcomes, expected);
+    let given_up = R::run(Setup::new(&policy), |_| step(Err("permanent")));
+    assert_eq!(given_up.report().attempts_sent(), 1);
+}
+on!(Async: c8_async_the_classifier_decides, Lent: c8_lent_the_classifier_decides,
+    Blocking: c8_blocking_the_classifier_decides => c8);
