@@ -11,6 +11,7 @@ pub struct TransportError {
 }
 
 impl TransportError {
+    #[cfg(feature = "reqwest")]
     pub(crate) fn new(kind: TransportErrorKind, source: Box<dyn StdError + Send + Sync>) -> Self {
         Self { kind, source }
     }

@@ -41,7 +41,7 @@ fn w1<S: Stand>() {
         let stand = S::new(bare().max_attempts(most).build().unwrap(), |_| (503, 0));
         let called = stand.call();
         assert_eq!(
-            (called.result.clone(), ending(&called)),
+            (called.result, ending(&called)),
             (Ok(503), &Ending::AttemptsExhausted)
         );
         assert_eq!(
@@ -92,7 +92,7 @@ fn d1<S: Stand>() {
     let began = Instant::now();
     let called = stand.call();
     assert_eq!(
-        (called.result.clone(), ending(&called)),
+        (called.result, ending(&called)),
         (Err(ErrorKind::Timeout), &Ending::Deadline)
     );
     assert!(began.elapsed() >= ms(200) && began.elapsed() < ms(5_000));
@@ -110,7 +110,7 @@ fn d2<S: Stand>() {
     let stand = S::new(policy, |n| (200, [9_000, 9_000, 50][n]));
     let called = stand.call();
     assert_eq!(
-        (called.result.clone(), ending(&called)),
+        (called.result, ending(&called)),
         (Ok(200), &Ending::Success)
     );
     let cut: Vec<_> = called.report.attempts().take(2).collect();
@@ -134,7 +134,7 @@ fn d3<S: Stand>() {
     let began = Instant::now();
     let called = stand.call();
     assert_eq!(
-        (called.result.clone(), ending(&called)),
+        (called.result, ending(&called)),
         (Ok(503), &Ending::Deadline)
     );
     assert!(began.elapsed() < ms(10_000));
@@ -165,7 +165,7 @@ fn d4<S: Stand>() {
         }
         let late = stand.call();
         assert_eq!(
-            (late.result.clone(), ending(&late)),
+            (late.result, ending(&late)),
             (Err(ErrorKind::Timeout), &Ending::Deadline)
         );
         assert_eq!(late.report.attempts_sent(), 0);
@@ -193,7 +193,7 @@ fn d5<S: Stand>() {
             .attempts()
             .map(|record| record.outcome)
             .collect();
-        (called.result.clone(), ending(&called).clone(), outcomes)
+        (called.result, *ending(&called), outcomes)
     };
     assert_eq!(
         hanging(one().attempt_timeout(ms(200)), None),
@@ -253,7 +253,7 @@ fn c3<S: Stand>() {
     let sent = |script, asked| {
         let stand = S::new(bare().build().unwrap(), script);
         let called = stand.call_as(asked);
-        (stand.sent(), ending(&called).clone())
+        (stand.sent(), *ending(&called))
     };
     assert_eq!(sent(|_| (NO_ANSWER, 0), ONCE), (1, Ending::NotRepeatable));
     assert_eq!(sent(|_| (503, 0), ONCE), (1, Ending::NotRepeatable));
@@ -277,7 +277,7 @@ fn g1<S: Stand>() {
     let began = Instant::now();
     let called = stand.call();
     assert_eq!(
-        (called.result.clone(), ending(&called)),
+        (called.result, ending(&called)),
         (Ok(503), &Ending::BudgetExhausted)
     );
     assert!(began.elapsed() < ms(10_000));
@@ -363,7 +363,7 @@ through!(e5:
 
 fn e5<S: Stand>() {
     let ended = |policy: PolicyBuilder, script, asked| {
-        ending(&S::new(policy.build().unwrap(), script).call_as(asked)).clone()
+        *ending(&S::new(policy.build().unwrap(), script).call_as(asked))
     };
     let any = Asked::default();
     let cancelled = Asked {
