@@ -14,5 +14,5 @@ mod pipes;
 mod process;
 mod reports;
 mod requests;
-mod simulate;
 mod rules;
+mod simulate;
