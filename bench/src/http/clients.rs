@@ -17,7 +17,7 @@ use tower::{Layer, ServiceExt};
 
 use super::{OURS, PLAIN, Place, contender};
 use crate::rounds::Contender;
-use crate::stacks::Budgeted;
+use crate::stacks::{ATTEMPT_TIMEOUT, Budgeted};
 
 type Answer<E> = Result<Bytes, E>;
 
@@ -76,6 +76,7 @@ fn over_reqwest<'a>(place: &Place<'a>) -> Vec<Contender<'a>> {
         .retry(own)
         .build()
         .expect("a client");
+    let timeout = idle(Client::builder()).timeout(ATTEMPT_TIMEOUT).build();
     let waits = ExponentialBackoff::builder().build_with_max_retries(2);
     let middleware = reqwest_middleware::ClientBuilder::new(plain())
         .with(RetryTransientMiddleware::new_with_policy(waits))
@@ -86,6 +87,13 @@ fn over_reqwest<'a>(place: &Place<'a>) -> Vec<Contender<'a>> {
             "reqwest with its own retry",
             place,
             own,
+            |client: Client, url| async move { client.get(&*url).send().await?.bytes().await },
+        ),
+        // What a timer costs anybody who has one registered.
+        with(
+            "reqwest with a timeout",
+            place,
+            timeout.expect("a client"),
             |client: Client, url| async move { client.get(&*url).send().await?.bytes().await },
         ),
         with(
