@@ -52,13 +52,17 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
 }
 
 fn table(title: &str, note: &str, spent: &[Spent]) -> Table {
-    let note = format!("{note}; wall ns per operation over all threads, and CPU ns ÷ cores in use");
-    let columns = ["wall 1", "wall 2", "wall 8", "cpu 1", "cpu 2", "cpu 8"];
+    let note = format!(
+        "{note}; wall ns per operation over all threads, CPU ns ÷ cores in use, share of rounds undisturbed"
+    );
+    let columns = [
+        "wall 1", "wall 2", "wall 8", "cpu 2", "cpu 8", "own 2", "own 8",
+    ];
     let mut table = Table::new(title, &note, &columns);
     for one in spent {
-        let wall = (0..THREADS.len()).map(|at| one.wall(at));
-        let cpu = (0..THREADS.len()).map(|at| one.cpu(at));
-        table.row(&one.name, wall.chain(cpu));
+        let wall = [0, 1, 2].map(|at| one.wall(at));
+        let [cpu, own] = [[1, 2].map(|at| one.cpu(at)), [1, 2].map(|at| one.own(at))];
+        table.row(&one.name, wall.into_iter().chain(cpu).chain(own));
     }
     table
 }

@@ -1,7 +1,7 @@
 //! The same operation on one thing by 1, 2 and 8 threads at once, in interleaved rounds.
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
@@ -49,27 +49,36 @@ struct Each<F>(F);
 /// somebody else's too.
 const OURS: f64 = 0.85;
 
+/// So many undisturbed rounds are enough for a median.
+const ENOUGH: usize = 5;
+
 impl Spent {
     /// The median of the wall time per operation over the undisturbed rounds; over all of them
     /// where those are few, as with a contender that sleeps.
     pub fn wall(&self, index: usize) -> f64 {
-        let all = &self.wall[index];
-        let undisturbed: Vec<f64> = all
-            .iter()
-            .zip(&self.cpu[index])
-            .filter(|&(wall, cpu)| *cpu >= OURS * wall)
-            .map(|(wall, _)| *wall)
-            .collect();
-        if undisturbed.len() >= 3 && undisturbed.len() * 20 >= all.len() {
+        let undisturbed = self.undisturbed(index);
+        if undisturbed.len() >= ENOUGH {
             median(&undisturbed)
         } else {
-            median(all)
+            median(&self.wall[index])
         }
+    }
+
+    /// The share of the rounds that nobody disturbed. Where it is next to nothing, the wall time
+    /// is that of threads which took turns.
+    pub fn own(&self, index: usize) -> f64 {
+        self.undisturbed(index).len() as f64 / self.wall[index].len() as f64
     }
 
     /// The median of the CPU time per operation, over the cores in use.
     pub fn cpu(&self, index: usize) -> f64 {
         median(&self.cpu[index])
+    }
+
+    fn undisturbed(&self, index: usize) -> Vec<f64> {
+        let rounds = self.wall[index].iter().zip(&self.cpu[index]);
+        let undisturbed = rounds.filter(|&(wall, cpu)| *cpu >= OURS * wall);
+        undisturbed.map(|(wall, _)| *wall).collect()
     }
 }
 
@@ -113,8 +122,8 @@ impl<F: Fn(u64) + Send + Sync> Work for Each<F> {
 /// a round in which somebody else had one of the cores tells nothing.
 pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
     let effort = Effort {
-        rounds: effort.rounds * 5,
-        slice: effort.slice / 5,
+        rounds: effort.rounds * 20,
+        slice: effort.slice / 20,
     };
     let mut spent: Vec<Spent> = shared
         .iter()
@@ -140,9 +149,8 @@ pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
                 let (spent, (work, times, took)) = (&mut spent[at], &mut running[at]);
                 let (wall, cpu) = together(threads, |_| work.run(*times));
                 let all = *times * threads as u64;
-                let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 spent.wall[index].push(per(wall, all));
-                spent.cpu[index].push(per(cpu, all) / threads.min(cores) as f64);
+                spent.cpu[index].push(per(cpu, all) / threads.min(cores()) as f64);
                 let timed = TIMED.min(*times);
                 let single: Vec<Histogram<u64>> = collected(threads, || {
                     let mut took = histogram();
@@ -175,9 +183,18 @@ fn times_for(work: &dyn Work, threads: usize, slice: Duration) -> u64 {
 /// Lets `threads` begin at once: from the first one's start to the last one's end, and the CPU
 /// time of all.
 fn together(threads: usize, run: impl Fn(usize) + Sync) -> (Duration, Duration) {
-    let barrier = Barrier::new(threads);
+    let waiting = AtomicUsize::new(threads);
+    let crowded = threads > cores();
     let one = |thread: usize| {
-        barrier.wait();
+        // Not asleep, where there is a core for each: then all of them have theirs at the start.
+        waiting.fetch_sub(1, Ordering::AcqRel);
+        while waiting.load(Ordering::Acquire) > 0 {
+            if crowded {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
         let (cpu, start) = (ThreadTime::now(), Instant::now());
         run(thread);
         (start, Instant::now(), cpu.elapsed())
@@ -219,5 +236,9 @@ fn reading_the_clock() -> f64 {
 }
 
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds")
+    Histogram::new_with_max(60_000_000_000, 2).expect("valid bounds")
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
