@@ -27,7 +27,8 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
             let threads = THREADS[index];
             let took = ours.wall(index);
             let what = format!("{name}, {threads} thr.");
-            targets.push(Target::at_most(2, what, limit, took, "ns"));
+            let target = Target::at_most(2, what, limit, took, "ns");
+            targets.push(target.disturbed(ours.disturbed(index)));
         }
         for (index, threads) in THREADS.into_iter().enumerate() {
             let slowest = ours.slow[index] / 1_000.0;

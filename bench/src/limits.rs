@@ -34,7 +34,8 @@ pub fn run(effort: Effort, tables: &mut Vec<Table>, targets: &mut Vec<Target>) {
         for (index, threads) in THREADS.into_iter().enumerate() {
             let what = format!("budget, {name}, {threads} thr.");
             let took = ours.wall(index);
-            targets.push(Target::at_most(3, what, limit, took, "ns"));
+            let target = Target::at_most(3, what, limit, took, "ns");
+            targets.push(target.disturbed(ours.disturbed(index)));
         }
     }
     let note = "our budget is handed the time, TpsBudget reads the clock itself";

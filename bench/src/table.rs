@@ -47,6 +47,8 @@ pub struct Target {
     pub measured: f64,
     pub unit: &'static str,
     pub met: bool,
+    /// Too little of the machine was ours: the figure says little.
+    pub disturbed: bool,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -93,6 +95,7 @@ impl Target {
             measured,
             unit,
             met: measured <= limit,
+            disturbed: false,
         }
     }
 
@@ -111,7 +114,13 @@ impl Target {
             measured,
             unit,
             met: measured >= limit,
+            disturbed: false,
         }
+    }
+
+    pub fn disturbed(mut self, disturbed: bool) -> Self {
+        self.disturbed = disturbed;
+        self
     }
 }
 
@@ -172,10 +181,11 @@ impl fmt::Display for Target {
         let unit = self.unit;
         write!(f, "{sign} {limit:>6} {unit:<6} {measured:>8} {unit:<6} ")?;
         if self.met {
-            write!(f, "met")
+            write!(f, "met")?;
         } else {
-            write!(f, "off by {}", rounded((self.measured - self.limit).abs()))
+            write!(f, "off by {}", rounded((self.measured - self.limit).abs()))?;
         }
+        f.write_str(if self.disturbed { " (disturbed)" } else { "" })
     }
 }
 

@@ -70,6 +70,11 @@ impl Spent {
         self.undisturbed(index).len() as f64 / self.wall[index].len() as f64
     }
 
+    /// Whether too few rounds were undisturbed, so that the wall time is over all of them.
+    pub fn disturbed(&self, index: usize) -> bool {
+        self.undisturbed(index).len() < ENOUGH
+    }
+
     /// The median of the CPU time per operation, over the cores in use.
     pub fn cpu(&self, index: usize) -> f64 {
         median(&self.cpu[index])
@@ -172,11 +177,15 @@ pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
 /// How often each of `threads` does it in a slice.
 fn times_for(work: &dyn Work, threads: usize, slice: Duration) -> u64 {
     let alone = times_in(slice / 4, |times| work.run(times));
-    // Sharing can make it a hundred times dearer: try with few.
-    let few = (alone / 100).max(16);
-    let (wall, cpu) = together(threads, |_| work.run(few));
-    let longest = wall.max(cpu / threads as u32).as_nanos().max(1) as f64;
-    let fit = (slice.as_nanos() as f64 / longest * few as f64) as u64;
+    // Sharing can make it a hundred times dearer: try with few, and again, since a try in which
+    // somebody else had the core says nothing.
+    let few = (alone / 25).max(16);
+    let tries = (0..9).map(|_| {
+        let (wall, cpu) = together(threads, |_| work.run(few));
+        wall.max(cpu / threads as u32)
+    });
+    let shortest = tries.min().unwrap_or(slice).as_nanos().max(1) as f64;
+    let fit = (slice.as_nanos() as f64 / shortest * few as f64) as u64;
     fit.clamp(16, (alone * 4 / threads as u64).max(16))
 }
 
