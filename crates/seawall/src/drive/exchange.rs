@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use seawall_engine::{Abandoned, Hint, Kind, Note, Outcome, Policy, Settled, Start, Time};
 
+use super::collect::{Collect, Collected};
 use super::rules::Rules;
 use super::transport::{
     AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport,
 };
 use crate::TransportError;
-use crate::body::{Body, BodyError};
+use crate::body::Body;
 use crate::driver::Work;
 use crate::http::error::{self, Evidence, TransportErrorKind};
 use crate::http::hint::Hints;
@@ -38,8 +39,8 @@ pub(crate) struct Plan {
     pub(crate) keyed: bool,
     /// Doing it twice is as good as once.
     pub(crate) idempotent: bool,
-    /// Read the body inside the attempt (B6).
-    pub(crate) collect: bool,
+    /// Whether the body is read inside the attempt (B6), and into what.
+    pub(crate) collect: Collect,
     /// The caller's own classifier (C8).
     pub(crate) judge: Option<Judge>,
 }
@@ -68,12 +69,15 @@ pub(crate) enum Held<T: Transport> {
     Error(TransportError),
     Response(T::Response),
     Aside(T::Aside),
-    Collected(::http::Response<bytes::Bytes>),
+    Collected(::http::Response<Collected>),
 }
 
 impl<T: Transport> Exchange<T> {
     pub(crate) fn new(transport: T, template: T::Template, body: Body, plan: Plan) -> Self {
-        let progress = plan.collect.then(|| Arc::new(AtomicU32::new(0)));
+        let progress = plan
+            .collect
+            .is_wanted()
+            .then(|| Arc::new(AtomicU32::new(0)));
         Self {
             transport,
             template,
@@ -94,13 +98,19 @@ impl<T: Transport> Exchange<T> {
         (held, self.template)
     }
 
-    fn changes(&self, start: &Start, now: Time) -> Result<Changes, BodyError> {
+    fn changes(&self, start: &Start, now: Time) -> Result<Changes, Failed> {
         let body = match self.body.as_bytes() {
             Some(bytes) if bytes.is_empty() => None,
             Some(bytes) => Some(Payload::Bytes(bytes.clone())),
-            None if start.kind == Kind::Hedge => Some(Payload::Reader(self.body.open_beside()?)),
-            None => Some(Payload::Reader(self.body.open()?)),
+            None => {
+                let reader = match start.kind {
+                    Kind::Hedge => self.body.open_beside(),
+                    Kind::First | Kind::Retry => self.body.open(),
+                };
+                Some(Payload::Reader(reader.map_err(Failed::of_body)?))
+            }
         };
+        let into = self.plan.collect.start().map_err(Failed::of_hook)?;
         let mut headers = Vec::new();
         if let Some((timeout, attempt)) = &self.plan.rules.announce {
             if !start.timeout_at.is_never() {
@@ -114,7 +124,7 @@ impl<T: Transport> Exchange<T> {
             attempt: Attempt::new(start, now),
             body,
             headers,
-            collect: self.progress.clone(),
+            collect: into.zip(self.progress.clone()),
         })
     }
 
@@ -260,7 +270,7 @@ impl<T: Transport> Work for Exchange<T> {
         let attempt = match this.changes(&start, now) {
             Ok(changes) => this.transport.attempt(&this.template, changes),
             Err(error) => Box::pin(std::future::ready(Sent {
-                result: Err(error.into()),
+                result: Err(error),
                 hops: 0,
             })),
         };

@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::body::{BodyError, Reader};
+use super::collect::Collected;
+use crate::body::Reader;
 use crate::retry::Attempt;
 
 /// A client that can send one attempt of a request.
@@ -58,8 +59,8 @@ pub(crate) struct Changes {
     pub(crate) body: Option<Payload>,
     /// Headers that are set in place of those of the template.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Tells of each piece of the body, in a collecting call.
-    pub(crate) collect: Option<Progress>,
+    /// Where the body goes, in a collecting call, and who is told of each piece.
+    pub(crate) collect: Option<(Collected, Progress)>,
 }
 
 /// A request's body, as an attempt sends it.
@@ -88,7 +89,7 @@ pub(crate) enum Exchanged<R> {
     /// Its body is still to be read.
     Streaming(R),
     /// Its body was read to the end.
-    Collected(::http::Response<bytes::Bytes>),
+    Collected(::http::Response<Collected>),
 }
 
 /// No answer, or none that is whole.
@@ -100,12 +101,22 @@ pub(crate) struct Failed {
     pub(crate) by_hook: bool,
 }
 
-impl From<BodyError> for Failed {
-    fn from(error: BodyError) -> Self {
+impl Failed {
+    /// Nothing was sent, since the request's body cannot be had.
+    pub(crate) fn of_body(error: crate::body::BodyError) -> Self {
         Self {
             error: error.into(),
             head: None,
             by_hook: false,
+        }
+    }
+
+    /// It is something of the caller's own that failed.
+    pub(crate) fn of_hook(error: Box<dyn StdError + Send + Sync>) -> Self {
+        Self {
+            error,
+            head: None,
+            by_hook: true,
         }
     }
 }

@@ -231,6 +231,19 @@ impl RequestBuilder {
         wait(self.nested().send_bytes())
     }
 
+    /// [`send_bytes`](Self::send_bytes), for a body that memory should not hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::RequestBuilder::send_into`].
+    pub fn send_into<W, F>(self, make: F) -> Result<::http::Response<W>, Error>
+    where
+        W: io::Write + Send + 'static,
+        F: Fn() -> io::Result<W> + Send + Sync + 'static,
+    {
+        wait(self.nested().send_into(make))
+    }
+
     /// [`send_bytes`](Self::send_bytes), as text.
     ///
     /// # Errors

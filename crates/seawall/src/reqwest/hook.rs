@@ -23,11 +23,7 @@ pub(super) struct HookError(Boxed);
 
 impl HookError {
     pub(super) fn into_failed(self) -> Failed {
-        Failed {
-            error: self.0,
-            head: None,
-            by_hook: true,
-        }
+        Failed::of_hook(self.0)
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::transport::ReqwestTransport;
 use super::{Client, unsent, without_secrets};
 use crate::body::Body;
-use crate::drive::{Exchange, Held, Plan, Rules};
+use crate::drive::{Collect, Collected, Exchange, Held, Plan, Rules, Sink};
 use crate::driver::Driver;
 use crate::http::error::TransportErrorKind;
 use crate::http::key::{self, IdempotencyKey, KeySyntax};
@@ -233,7 +234,7 @@ impl RequestBuilder {
     ///
     /// [`Error`] when the last attempt got no answer, or nothing was sent.
     pub async fn send(self) -> Result<Response, Error> {
-        let ended = self.run(false).await?;
+        let ended = self.run(Collect::No).await?;
         match ended.held {
             Held::Response(mut response) => {
                 response.extensions_mut().insert(ended.report);
@@ -251,6 +252,41 @@ impl RequestBuilder {
     /// As [`send`](Self::send).
     pub async fn send_bytes(self) -> Result<::http::Response<Bytes>, Error> {
         self.collect().await.map(|(response, _)| response)
+    }
+
+    /// As [`send_bytes`](Self::send_bytes), for a body that memory should not hold: every attempt
+    /// writes it to a writer of its own, which `make` makes, and the response has that of the
+    /// attempt that was taken.
+    ///
+    /// The writer is called inside the call's task: what it does should not take long (a file's
+    /// cache does not).
+    ///
+    /// ```no_run
+    /// # async fn example(client: seawall::Client) -> Result<(), seawall::Error> {
+    /// use std::fs::File;
+    ///
+    /// let response = client
+    ///     .get("https://example.com/archive.tgz")
+    ///     .send_into(|| File::create("archive.tgz.part"))
+    ///     .await?;
+    /// if response.status().is_success() { /* give the file its name */ }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send); and with [`ErrorKind::Permanent`] when the writer fails, which no
+    /// other attempt would mend.
+    pub async fn send_into<W, F>(self, make: F) -> Result<::http::Response<W>, Error>
+    where
+        W: io::Write + Send + 'static,
+        F: Fn() -> io::Result<W> + Send + Sync + 'static,
+    {
+        let make = move || make().map(|sink| Box::new(sink) as Box<dyn Sink>);
+        let (response, _) = self
+            .collected(Collect::Into(Arc::new(make)), Collected::into_sink)
+            .await?;
+        Ok(response)
     }
 
     /// [`send_bytes`](Self::send_bytes), as text (UTF-8, what is not replaced by U+FFFD).
@@ -292,17 +328,33 @@ impl RequestBuilder {
     }
 
     async fn collect(self) -> Result<(::http::Response<Bytes>, Request), Error> {
-        let ended = self.run(true).await?;
-        match ended.held {
-            Held::Collected(mut response) => {
-                response.extensions_mut().insert(ended.report);
-                Ok((response, ended.request))
-            }
-            held => Err(failed(&ended.request, held, ended.finish, ended.report)),
-        }
+        self.collected(Collect::InMemory, Collected::into_bytes)
+            .await
     }
 
-    async fn run(self, collect: bool) -> Result<Ended, Error> {
+    async fn collected<B>(
+        self,
+        collect: Collect,
+        body: impl FnOnce(Collected) -> Option<B>,
+    ) -> Result<(::http::Response<B>, Request), Error> {
+        let ended = self.run(collect).await?;
+        let held = match ended.held {
+            Held::Collected(response) => {
+                let (head, collected) = response.into_parts();
+                // Always: it went where it was told to.
+                if let Some(body) = body(collected) {
+                    let mut response = ::http::Response::from_parts(head, body);
+                    response.extensions_mut().insert(ended.report);
+                    return Ok((response, ended.request));
+                }
+                Held::Nothing
+            }
+            held => held,
+        };
+        Err(failed(&ended.request, held, ended.finish, ended.report))
+    }
+
+    async fn run(self, collect: Collect) -> Result<Ended, Error> {
         let Prepared {
             rules,
             guards,
@@ -326,7 +378,7 @@ impl RequestBuilder {
         })
     }
 
-    fn prepare(self, collect: bool) -> Result<Prepared, Error> {
+    fn prepare(self, collect: Collect) -> Result<Prepared, Error> {
         let Self {
             client,
             request,

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use ::http::{HeaderMap, Method, StatusCode};
 use ::reqwest::{Body, Client, ClientBuilder, Request, Response, Url};
-use bytes::{Bytes, BytesMut};
 
 use super::hook::Hook;
 use super::redirects::Counting;
 use super::response::{Aside, with_url};
-use crate::drive::{AttemptFuture, Changes, Exchanged, Failed, Payload, Progress, Sent, Transport};
+use crate::drive::{
+    AttemptFuture, Changes, Collected, Exchanged, Failed, Payload, Progress, Sent, Transport,
+};
 
 /// The least time between two clients that are built because a connection hung (C7).
 const RENEW_AT_MOST_EVERY: Duration = Duration::from_secs(1);
@@ -125,9 +126,8 @@ impl Transport for ReqwestTransport {
         let sending = Sending {
             client: self.client.client.clone(),
             is_own: self.is_own(),
-            collect: changes
-                .collect
-                .map(|progress| (progress, changes.attempt.number)),
+            number: changes.attempt.number,
+            collect: changes.collect,
         };
         match &self.hook {
             None => Box::pin(sending.send(request)),
@@ -198,8 +198,10 @@ fn afresh(template: &Request, changes: &mut Changes) -> Request {
 struct Sending {
     client: Client,
     is_own: bool,
-    /// Where to tell of each piece of the body, and the attempt's number, in a collecting call.
-    collect: Option<(Progress, u32)>,
+    /// The attempt's number.
+    number: u32,
+    /// Where the body goes, in a collecting call, and where to tell of each piece.
+    collect: Option<(Collected, Progress)>,
 }
 
 impl Sending {
@@ -212,9 +214,9 @@ impl Sending {
             };
             // A client that was handed in does not tell of its redirects.
             let elsewhere = asked.is_some_and(|asked| !is_same(&asked, response.url()));
-            let exchanged = match &self.collect {
+            let exchanged = match self.collect {
                 None => Ok(Exchanged::Streaming(response)),
-                Some((progress, number)) => collected(response, progress, *number)
+                Some((into, progress)) => collected(response, into, &progress, self.number)
                     .await
                     .map(Exchanged::Collected),
             };
@@ -249,17 +251,17 @@ fn failed(mut error: ::reqwest::Error, head: Option<(StatusCode, HeaderMap)>) ->
 /// Reads the body to its end, telling of each piece (B6, D6).
 async fn collected(
     mut response: Response,
+    mut into: Collected,
     progress: &Progress,
     number: u32,
-) -> Result<::http::Response<Bytes>, Failed> {
-    let mut pieces = Pieces::default();
+) -> Result<::http::Response<Collected>, Failed> {
     // The head is a sign of life too: from here on the timer bounds silence.
     progress.store(number, Ordering::Relaxed);
     loop {
         match response.chunk().await {
             Ok(Some(piece)) => {
                 progress.store(number, Ordering::Relaxed);
-                pieces.push(piece);
+                into.push(piece).map_err(Failed::of_hook)?;
             }
             Ok(None) => break,
             Err(error) => {
@@ -268,7 +270,8 @@ async fn collected(
             }
         }
     }
-    let mut whole = with_url(response.url().clone(), pieces.into_bytes());
+    into.end().map_err(Failed::of_hook)?;
+    let mut whole = with_url(response.url().clone(), into);
     *whole.status_mut() = response.status();
     *whole.version_mut() = response.version();
     *whole.headers_mut() = std::mem::take(response.headers_mut());
@@ -276,30 +279,4 @@ async fn collected(
         .extensions_mut()
         .extend(std::mem::take(response.extensions_mut()));
     Ok(whole)
-}
-
-/// A body in pieces; one piece is not copied.
-#[derive(Default)]
-struct Pieces {
-    first: Bytes,
-    all: Option<BytesMut>,
-}
-
-impl Pieces {
-    fn push(&mut self, piece: Bytes) {
-        match &mut self.all {
-            Some(all) => all.extend_from_slice(&piece),
-            None if self.first.is_empty() => self.first = piece,
-            None => {
-                let mut all = BytesMut::with_capacity(self.first.len() + piece.len());
-                all.extend_from_slice(&self.first);
-                all.extend_from_slice(&piece);
-                self.all = Some(all);
-            }
-        }
-    }
-
-    fn into_bytes(self) -> Bytes {
-        self.all.map_or(self.first, BytesMut::freeze)
-    }
 }
