@@ -7,6 +7,7 @@ use tokio::time::timeout_at;
 use super::ended::Ended;
 use super::pace::Pace;
 use super::request::Template;
+use super::spool::Spool;
 use super::writer::Writer;
 use super::{CallOptions, FAREWELL};
 use crate::complaint::Complaint;
@@ -61,7 +62,7 @@ impl Calls {
                 let calls = Arc::clone(shared);
                 // On a thread of its own: whoever reads stdout may be slow.
                 let written = tokio::task::spawn_blocking(move || {
-                    let written = writer.write(&calls.template, &ended);
+                    let written = writer.write(&calls.template, ended);
                     (writer, written)
                 });
                 let (back, written) = written.await.map_err(panicked)?;
@@ -105,7 +106,10 @@ async fn make_calls(shared: Arc<Shared>, ended: mpsc::Sender<Ended>) {
             return;
         }
         let (request, key) = template.request(client, number);
-        let result = request.cancel(interrupt.calls()).send_bytes().await;
+        let result = request
+            .cancel(interrupt.calls())
+            .send_into(|| Ok(Spool::new()))
+            .await;
         let call = Ended {
             number,
             key,

@@ -1,7 +1,7 @@
-use bytes::Bytes;
 use http::Response;
 use seawall::{Error, Report, ReportExt as _};
 
+use super::spool::Spool;
 use crate::exit::Exit;
 
 /// A call that is over.
@@ -10,7 +10,7 @@ pub(super) struct Ended {
     /// 1 for the call that started first.
     pub(super) number: u64,
     pub(super) key: Option<String>,
-    pub(super) result: Result<Response<Bytes>, Error>,
+    pub(super) result: Result<Response<Spool>, Error>,
 }
 
 impl Ended {

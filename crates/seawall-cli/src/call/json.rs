@@ -55,14 +55,18 @@ pub(super) fn line(template: &Template, ended: &Ended) -> serde_json::Result<Str
         attempts_omitted: report.attempts_omitted(),
         attempts: report
             .attempts()
-            .map(|record| Attempt::of(record, report))
+            .map(|record| {
+                // A call without an answer was won by nobody.
+                let winner = ended.result.is_ok() && report.winner() == Some(record.number);
+                Attempt::of(record, report, winner)
+            })
             .collect(),
     };
     serde_json::to_string(&line).map(|text| text + "\n")
 }
 
 impl<'a> Attempt<'a> {
-    fn of(record: &'a Record, report: &Report) -> Self {
+    fn of(record: &'a Record, report: &Report, winner: bool) -> Self {
         let (status, error) = match &record.note {
             Note::Status(status) => (Some(*status), None),
             Note::Error(error) => (None, Some(&**error)),
@@ -80,7 +84,7 @@ impl<'a> Attempt<'a> {
             status,
             error,
             hint_ms: record.hint.map(millis),
-            winner: report.winner() == Some(record.number),
+            winner,
         }
     }
 }

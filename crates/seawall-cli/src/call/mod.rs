@@ -3,10 +3,12 @@
 mod calls;
 mod data;
 mod ended;
+mod file_body;
 mod json;
 mod output;
 mod pace;
 mod request;
+mod spool;
 mod story;
 mod summary;
 mod timeline;

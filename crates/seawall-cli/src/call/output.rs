@@ -3,11 +3,12 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use http::response::Parts;
 use http::{Response, Version};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::CallOptions;
+use super::spool::{Spool, Spooled};
 use crate::complaint::Complaint;
 
 /// Where bodies go, once they are whole.
@@ -60,8 +61,10 @@ impl Output {
     }
 
     /// Writes a whole response.
-    pub(super) fn write(&mut self, response: &Response<Bytes>) -> Result<(), Complaint> {
-        self.try_write(response)
+    pub(super) fn write(&mut self, response: Response<Spool>) -> Result<(), Complaint> {
+        let (head, body) = response.into_parts();
+        body.into_whole()
+            .and_then(|body| self.try_write(&head, &body))
             .map_err(|error| self.failed(&error))
     }
 
@@ -78,13 +81,13 @@ impl Output {
         named.map_err(|error| self.failed(&error.error))
     }
 
-    fn try_write(&mut self, response: &Response<Bytes>) -> io::Result<()> {
-        let head = self.include.then(|| head(response));
+    fn try_write(&mut self, parts: &Parts, body: &Spooled) -> io::Result<()> {
+        let head = self.include.then(|| head(parts));
         let write = |sink: &mut dyn Write| {
             if let Some(head) = &head {
                 sink.write_all(head)?;
             }
-            sink.write_all(response.body())?;
+            body.write_to(sink)?;
             sink.flush()
         };
         if matches!(self.target, Target::Stdout) {
@@ -208,14 +211,14 @@ fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// The status line and the headers, as HTTP/1.1 writes them.
-fn head(response: &Response<Bytes>) -> Vec<u8> {
-    let version = match response.version() {
+fn head(parts: &Parts) -> Vec<u8> {
+    let version = match parts.version {
         Version::HTTP_2 => "HTTP/2".to_owned(),
         other => format!("{other:?}"),
     };
-    let reason = response.status().canonical_reason().unwrap_or_default();
-    let mut head = format!("{version} {} {reason}\r\n", response.status().as_u16()).into_bytes();
-    for (name, value) in response.headers() {
+    let reason = parts.status.canonical_reason().unwrap_or_default();
+    let mut head = format!("{version} {} {reason}\r\n", parts.status.as_u16()).into_bytes();
+    for (name, value) in &parts.headers {
         head.extend_from_slice(name.as_str().as_bytes());
         head.extend_from_slice(b": ");
         head.extend_from_slice(value.as_bytes());

@@ -1,13 +1,13 @@
 use std::ffi::OsStr;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::Url;
 use seawall::http::key::{self, IdempotencyKey, KeySyntax};
 use seawall::{Client, Policy, RequestBuilder};
 
-use super::{CallOptions, data};
+use super::CallOptions;
+use super::data::Data;
 use crate::complaint::Complaint;
 
 /// The request that every call sends.
@@ -17,7 +17,7 @@ pub(super) struct Template {
     url: Url,
     shown_url: String,
     headers: HeaderMap,
-    body: Option<Bytes>,
+    body: Option<Data>,
     key: Key,
     seed: Option<u64>,
 }
@@ -44,9 +44,13 @@ impl Template {
             headers.entry(ACCEPT).or_insert(json);
         }
         let body = match target.data {
-            Some((option, given)) => Some(data::read(option, given).await?),
+            Some((option, given)) => Some(Data::read(option, given).await?),
             None => None,
         };
+        if body.as_ref().is_some_and(Data::is_empty) {
+            // A body of nothing is said to be one: some servers ask for the length of any POST.
+            headers.entry(CONTENT_LENGTH).or_insert(0.into());
+        }
         Ok(Self {
             method: target.method,
             shown_url: shown(&target.url),
@@ -88,7 +92,7 @@ impl Template {
             }
         };
         if let Some(body) = &self.body {
-            request = request.body(body.clone());
+            request = request.body(body.body());
         }
         if let Some(seed) = self.seed {
             // Calls must not wait in step with each other (W4).

@@ -60,16 +60,17 @@ impl Writer {
     }
 
     /// Tells of a call, and writes its body.
-    pub(super) fn write(&mut self, template: &Template, ended: &Ended) -> Result<(), Complaint> {
-        self.summary.add(ended);
+    pub(super) fn write(&mut self, template: &Template, ended: Ended) -> Result<(), Complaint> {
+        self.summary.add(&ended);
         if self.count == 1 {
             self.stop_timeline();
         }
         if let Some(timeline) = &self.timeline {
             timeline.ended(self.summary.ok(), self.summary.calls());
         }
-        self.tell(template, ended)?;
-        let Ok(response) = &ended.result else {
+        self.tell(template, &ended)?;
+        let exit = ended.exit();
+        let Ok(response) = ended.result else {
             return Ok(());
         };
         let output = &mut self.output;
@@ -77,7 +78,7 @@ impl Writer {
             Some(timeline) => timeline.aside(|| output.write(response)),
             None => output.write(response),
         };
-        written.map_err(|complaint| match ended.exit() {
+        written.map_err(|complaint| match exit {
             Exit::SUCCESS => complaint,
             // What was wrong with the call itself goes first.
             exit => complaint.with_exit(exit),

@@ -49,6 +49,7 @@ impl Call {
         guard: &G,
         now: Time,
     ) -> Option<Sending> {
+        let planned = self.hedge_at.min(now);
         self.hedge_at = Time::NEVER;
         if !self.may_hedge(policy) || now > self.latest_start(policy) {
             return None;
@@ -78,7 +79,7 @@ impl Call {
             kind: Kind::Hedge,
             reason: Some(WaitReason::HedgeDelay),
             capped: false,
-            wait: nanos(now - self.last_start),
+            wait: nanos(planned - self.last_start),
             cost,
             permit,
         })

@@ -275,8 +275,8 @@ impl RequestBuilder {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send); and with [`ErrorKind::Permanent`] when the writer fails, which no
-    /// other attempt would mend.
+    /// As [`send`](Self::send); and with [`ErrorKind::Failed`] when the writer fails, which no other
+    /// attempt would mend.
     pub async fn send_into<W, F>(self, make: F) -> Result<::http::Response<W>, Error>
     where
         W: io::Write + Send + 'static,
