@@ -120,6 +120,11 @@ fn complaint(error: &ConfigError, changes: &[Change]) -> Complaint {
         .iter()
         .rev()
         .find(|change| error.origin() == format!("--set {}", change.assignment));
-    let origin = culprit.map_or(error.origin(), |change| &change.written);
+    // Two fields that do not fit each other are nobody's alone.
+    let all: Vec<&str> = changes
+        .iter()
+        .map(|change| change.written.as_str())
+        .collect();
+    let origin = culprit.map_or_else(|| all.join(", "), |change| change.written.clone());
     Complaint::usage(format!("{origin}: {}", error.problem()))
 }

@@ -169,3 +169,10 @@ fn help_and_version_go_to_stdout() {
         assert!(!run.stdout.is_empty());
     }
 }
+
+#[test]
+fn p1_fields_that_do_not_fit_each_other_are_named_as_they_were_written() {
+    seawall(["explain", "--deadline", "1us"]).complains_of(&["--deadline 1us: ", "min_attempt"]);
+    seawall(["explain", "--set", "breaker.window=10"])
+        .complains_of(&["--set breaker.window=10: ", "breaker.min_calls is 20"]);
+}

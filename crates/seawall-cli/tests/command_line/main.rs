@@ -7,6 +7,7 @@ mod explain;
 mod faults;
 #[cfg(unix)]
 mod interrupts;
+mod large_bodies;
 mod many_calls;
 mod output;
 #[cfg(unix)]

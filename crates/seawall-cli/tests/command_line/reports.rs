@@ -152,7 +152,19 @@ fn h4_a_hedge_is_told_of_with_its_winner() {
     assert_eq!(attempts[0]["winner"], false);
     assert_eq!(attempts[1]["kind"], "hedge");
     assert_eq!(attempts[1]["wait_reason"], "hedge_delay");
+    // What was planned, not what a busy machine made of it.
+    assert_eq!(attempts[1]["wait_before_ms"], 100.0);
     assert_eq!(attempts[1]["winner"], true);
+}
+
+#[test]
+fn h4_nobody_wins_a_call_without_an_answer() {
+    let server = Server::start(Reply::nothing().then_reset());
+    let run = seawall(["call", &server.url("/"), "--report", "json"]);
+    assert_eq!(run.code, 56, "{}", run.stderr);
+    let attempts = run.report()[0]["attempts"].as_array().unwrap().clone();
+    assert_eq!(attempts.len(), 3);
+    assert!(attempts.iter().all(|attempt| attempt["winner"] == false));
 }
 
 #[test]

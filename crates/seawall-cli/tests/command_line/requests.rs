@@ -331,3 +331,13 @@ fn a_policy_file_a_preset_and_a_part_switched_off_are_taken() {
     assert_eq!(seawall(preset).code, 22);
     assert_eq!(server.requests().len(), 7);
 }
+
+#[test]
+fn a_body_of_nothing_says_so() {
+    let server = Server::start(Reply::ok(""));
+    seawall(["call", &server.url("/"), "-d", ""]);
+    seawall(["call", &server.url("/")]);
+    let requests = server.requests();
+    assert_eq!(requests[0].header("content-length"), Some("0"));
+    assert_eq!(requests[1].header("content-length"), None);
+}

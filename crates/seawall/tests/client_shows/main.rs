@@ -7,5 +7,6 @@ mod budget;
 mod calling;
 mod connections;
 mod dropped;
+mod into_writers;
 mod template;
 mod upload;
