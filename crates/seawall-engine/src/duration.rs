@@ -105,12 +105,13 @@ fn scaled(whole: u64, fraction: &str, unit: u64) -> Option<Duration> {
     Some(exact)
 }
 
-/// Writes a duration so that [`parse`] reads it back as equal, in the shortest exact form.
+/// Writes a duration so that [`parse`] reads it back as equal, in a short exact form.
 ///
 /// ```
 /// use std::time::Duration;
 /// assert_eq!(seawall_engine::duration::format(Duration::from_millis(1500)), "1.5s");
-/// assert_eq!(seawall_engine::duration::format(Duration::from_secs(90)), "1m30s");
+/// assert_eq!(seawall_engine::duration::format(Duration::from_secs(90)), "90s");
+/// assert_eq!(seawall_engine::duration::format(Duration::from_secs(150)), "2m30s");
 /// ```
 pub fn format(duration: Duration) -> String {
     let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
@@ -125,7 +126,8 @@ pub fn format(duration: Duration) -> String {
     let mut text = String::new();
     let mut rest = seconds;
     for (name, unit) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
-        if rest >= unit {
+        // A minute and a bit is said in seconds, as the defaults are.
+        if rest >= unit && seconds >= 120 {
             text.push_str(&format!("{}{name}", rest / unit));
             rest %= unit;
         }

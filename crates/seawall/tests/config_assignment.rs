@@ -233,6 +233,35 @@ fn j01_max_attempts_zero_is_refused_one_is_no_retry_two_is_one() {
 
 /// Every duration of the settings, by its path; the base policy switches the optional parts on.
 #[test]
+fn p5_false_switches_off_the_parts_that_are_always_there_too() {
+    let base = set(&["backoff.base=1s", "idempotency_key.auto=true"]).unwrap();
+    let off = [
+        "backoff=false",
+        "retry_after=false",
+        "idempotency_key=false",
+    ];
+    let policy = set_over(&base, &off).unwrap();
+    assert_eq!(policy.backoff.growth, Growth::None);
+    assert_eq!(policy.backoff.base, Duration::from_secs(1));
+    assert!(!policy.retry_after.honor);
+    assert!(!policy.idempotency_key.auto);
+    // The later one wins.
+    let policy = set(&["retry_after=false", "retry_after.honor=true"]).unwrap();
+    assert!(policy.retry_after.honor);
+    let error = set(&["classify=false"]).unwrap_err();
+    assert_eq!(error.field(), Some("classify"));
+}
+
+#[test]
+fn j11_a_name_like_no_other_is_sought_beside_its_own() {
+    let error = set(&["backoff.max_delay=3s"]).unwrap_err().to_string();
+    assert!(error.contains("the nearest field is `backoff."), "{error}");
+    // What stands in the wrong place is still found where it belongs.
+    let error = set(&["backoff.max_attempts=3"]).unwrap_err().to_string();
+    assert!(error.contains("did you mean `max_attempts`?"), "{error}");
+}
+
+#[test]
 fn j07_each_duration_lands_in_its_own_field() {
     let base = set(&[
         "hedge.delay=200ms",

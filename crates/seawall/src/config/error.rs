@@ -176,7 +176,12 @@ impl fmt::Display for Problem {
             }
             Self::Unfit { field, message } => write!(f, "{field}: {message}"),
             Self::UnknownPreset { nearest } => {
-                write!(f, "there is no such preset; did you mean `preset:{nearest}`?")
+                let all: Vec<&str> = super::preset_names().collect();
+                write!(
+                    f,
+                    "there is no such preset; did you mean `preset:{nearest}`? There are {}",
+                    all.join(", ")
+                )
             }
             Self::NotAnAssignment => f.write_str(
                 "is not an assignment, but must be FIELD=VALUE, such as max_attempts=5 or backoff.jitter=full",

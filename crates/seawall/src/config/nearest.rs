@@ -4,8 +4,18 @@ use super::error::Problem;
 
 /// `field` is none of `valid`: names the one that is nearest to it.
 pub(super) fn unknown(field: String, valid: Vec<String>) -> Problem {
-    let (distance, nearest) = nearest_path(&field, valid);
+    let beside: Vec<&str> = valid
+        .iter()
+        .filter(|path| !section(path).is_empty() && section(path) == section(&field))
+        .map(|path| leaf(path))
+        .collect();
+    let beside = nearest_name(leaf(&field), &beside);
+    let (distance, mut nearest) = nearest_path(&field, valid);
     let close = distance <= (leaf(&field).chars().count() / 2).max(2);
+    if !close && !beside.is_empty() {
+        // Nothing is like it: then it is about what its section is about.
+        nearest = format!("{}.{beside}", section(&field));
+    }
     Problem::Unknown {
         field,
         nearest,

@@ -14,6 +14,16 @@ const OF_ANY_KIND: [(&str, &[&str]); 2] = [
     ("budget", &["key"]),
 ];
 
+/// The parts that are always there, and what `false` means for them.
+fn switched_off(part: &str) -> Option<(&'static str, Value)> {
+    match part {
+        "backoff" => Some(("kind", Value::String("none".to_owned()))),
+        "retry_after" => Some(("honor", Value::Boolean(false))),
+        "idempotency_key" => Some(("auto", Value::Boolean(false))),
+        _ => None,
+    }
+}
+
 /// `base` with the fields that `over` has.
 pub(super) fn overlay(base: &Policy, over: &Table) -> Result<Policy, Problem> {
     let shape = Shape::of_settings();
@@ -38,6 +48,12 @@ fn merge(base: &mut Table, over: &Table, shape: &Shape) {
                     base.retain(|field, _| is_of_any_kind(name, field));
                 }
                 merge(base, over, below);
+            }
+            (Some(below), Some(Value::Table(base)), Value::Boolean(false))
+                if let Some((field, off)) = switched_off(name) =>
+            {
+                let over = Table::from_iter([(field.to_owned(), off)]);
+                merge(base, &over, below);
             }
             _ => {
                 base.insert(name.clone(), value.clone());

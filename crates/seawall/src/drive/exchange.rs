@@ -98,7 +98,7 @@ impl<T: Transport> Exchange<T> {
         (held, self.template)
     }
 
-    fn changes(&self, start: &Start, now: Time) -> Result<Changes, Failed> {
+    fn changes(&self, start: &Start, now: Time) -> Result<Changes, Box<Failed>> {
         let body = match self.body.as_bytes() {
             Some(bytes) if bytes.is_empty() => None,
             Some(bytes) => Some(Payload::Bytes(bytes.clone())),
@@ -110,7 +110,11 @@ impl<T: Transport> Exchange<T> {
                 Some(Payload::Reader(reader.map_err(Failed::of_body)?))
             }
         };
-        let into = self.plan.collect.start().map_err(Failed::of_hook)?;
+        let into = self
+            .plan
+            .collect
+            .start()
+            .map_err(|error| Box::new(Failed::of_hook(error)))?;
         let mut headers = Vec::new();
         if let Some((timeout, attempt)) = &self.plan.rules.announce {
             if !start.timeout_at.is_never() {
@@ -270,7 +274,7 @@ impl<T: Transport> Work for Exchange<T> {
         let attempt = match this.changes(&start, now) {
             Ok(changes) => this.transport.attempt(&this.template, changes),
             Err(error) => Box::pin(std::future::ready(Sent {
-                result: Err(error),
+                result: Err(*error),
                 hops: 0,
             })),
         };

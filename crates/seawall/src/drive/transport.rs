@@ -103,12 +103,12 @@ pub(crate) struct Failed {
 
 impl Failed {
     /// Nothing was sent, since the request's body cannot be had.
-    pub(crate) fn of_body(error: crate::body::BodyError) -> Self {
-        Self {
+    pub(crate) fn of_body(error: crate::body::BodyError) -> Box<Self> {
+        Box::new(Self {
             error: error.into(),
             head: None,
             by_hook: false,
-        }
+        })
     }
 
     /// It is something of the caller's own that failed.
