@@ -241,7 +241,7 @@ fn p5_false_switches_off_the_parts_that_are_always_there_too() {
         "idempotency_key=false",
     ];
     let policy = set_over(&base, &off).unwrap();
-    assert_eq!(policy.backoff.growth, Growth::None);
+    assert_eq!(policy.backoff.kind, Growth::None);
     assert_eq!(policy.backoff.base, Duration::from_secs(1));
     assert!(!policy.retry_after.honor);
     assert!(!policy.idempotency_key.auto);

@@ -113,8 +113,8 @@ fn p1_every_error_tells_the_field_what_it_was_and_what_is_allowed() {
             "backoff.base is 5, but must be a number with a unit (ns, us, ms, s, m, h, d), such as \"250ms\", \"1.5s\" or \"2m30s\"",
         ),
         (
-            "backoff = false",
-            "backoff is false, but must be a table of fields",
+            "classify = false",
+            "classify is false, but must be a table of fields",
         ),
         (
             "backoff.kind = \"expo\"",

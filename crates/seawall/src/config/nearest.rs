@@ -12,7 +12,7 @@ pub(super) fn unknown(field: String, valid: Vec<String>) -> Problem {
     let beside = nearest_name(leaf(&field), &beside);
     let (distance, mut nearest) = nearest_path(&field, valid);
     let close = distance <= (leaf(&field).chars().count() / 2).max(2);
-    if !close && !beside.is_empty() {
+    if !close && !beside.is_empty() && part(&nearest) != part(&field) {
         // Nothing is like it: then it is about what its section is about.
         nearest = format!("{}.{beside}", section(&field));
     }
@@ -51,6 +51,10 @@ fn nearest_path(field: &str, valid: Vec<String>) -> (usize, String) {
 
 fn leaf(path: &str) -> &str {
     path.rsplit_once('.').map_or(path, |(_, leaf)| leaf)
+}
+
+fn part(path: &str) -> &str {
+    path.split_once('.').map_or(path, |(part, _)| part)
 }
 
 fn section(path: &str) -> &str {
