@@ -196,7 +196,7 @@ fn every_flag_of_call_exists_and_is_named() {
             .map(str::to_owned)
             .collect()
     };
-    let commands = README.split("## The command line").nth(1).unwrap();
+    let commands = README.split("| flag of `call` |").nth(1).unwrap();
     let commands = commands.split("## A policy file").next().unwrap();
     let (named, there) = (flags(commands), flags(&help));
     assert!(named.is_subset(&there), "{named:?} {there:?}");
