@@ -51,6 +51,11 @@ impl Data {
         matches!(&self.0, Spooled::Memory(bytes) if bytes.is_empty())
     }
 
+    /// True when it is sent while it is read, so that no redirect can be followed with it.
+    pub(super) fn is_streamed(&self) -> bool {
+        matches!(self.0, Spooled::File(..))
+    }
+
     pub(super) fn body(&self) -> Body {
         match &self.0 {
             Spooled::Memory(bytes) => Body::bytes(bytes.clone()),

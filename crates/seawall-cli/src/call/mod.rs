@@ -7,6 +7,7 @@ mod file_body;
 mod json;
 mod output;
 mod pace;
+mod proxies;
 mod request;
 mod spool;
 mod story;
@@ -160,6 +161,7 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
         template = Template::read(options, &policy) => template?,
         exit = interrupt.wait() => return Ok(exit),
     };
+    proxies::check()?;
     let output = Output::open(options)?;
     let format = options.report_format();
     let report = writer::report_file(options)?;

@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Url;
 use seawall::http::key::{self, IdempotencyKey, KeySyntax};
 use seawall::{Client, Policy, RequestBuilder};
@@ -60,6 +60,16 @@ impl Template {
             key,
             seed: options.seed,
         })
+    }
+
+    /// True when an answer of this status is a redirect that asks for the body again, and the body
+    /// is one that the client cannot send there.
+    pub(super) fn cannot_follow(&self, status: StatusCode) -> bool {
+        let asks = [
+            StatusCode::TEMPORARY_REDIRECT,
+            StatusCode::PERMANENT_REDIRECT,
+        ];
+        asks.contains(&status) && self.body.as_ref().is_some_and(Data::is_streamed)
     }
 
     pub(super) fn method(&self) -> &Method {

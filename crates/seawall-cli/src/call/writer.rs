@@ -73,6 +73,12 @@ impl Writer {
         let Ok(response) = ended.result else {
             return Ok(());
         };
+        if self.format != ReportFormat::None && template.cannot_follow(response.status()) {
+            self.show(
+                "seawall: the redirect was not followed: a body of more than 1 MiB is sent while \
+                 it is read, and goes to no other place\n",
+            );
+        }
         let output = &mut self.output;
         let written = match &self.timeline {
             Some(timeline) => timeline.aside(|| output.write(response)),

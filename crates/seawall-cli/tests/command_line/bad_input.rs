@@ -4,7 +4,7 @@ use std::fs;
 
 use seawall_testserver::{Reply, Server};
 
-use crate::process::{seawall, seawall_fed, seawall_in};
+use crate::process::{command, finish, seawall, seawall_fed, seawall_in};
 
 #[test]
 fn a_bad_url_or_method() {
@@ -175,4 +175,17 @@ fn p1_fields_that_do_not_fit_each_other_are_named_as_they_were_written() {
     seawall(["explain", "--deadline", "1us"]).complains_of(&["--deadline 1us: ", "min_attempt"]);
     seawall(["explain", "--set", "breaker.window=10"])
         .complains_of(&["--set breaker.window=10: ", "breaker.min_calls is 20"]);
+}
+
+#[test]
+fn l13_a_proxy_that_cannot_be_used_is_told_of_and_not_gone_around() {
+    let server = Server::start(Reply::ok(""));
+    for (value, shown) in [("::bad::", "::bad::"), ("ftp://me:secret@proxy", "proxy")] {
+        let mut command = command(["call", &server.url("/")]);
+        command.env("HTTP_PROXY", value);
+        let run = finish(command, b"");
+        run.complains_of(&["HTTP_PROXY", shown, "http://"]);
+        assert!(!run.stderr.contains("secret"));
+    }
+    assert!(server.requests().is_empty());
 }

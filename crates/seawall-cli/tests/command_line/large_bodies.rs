@@ -77,6 +77,31 @@ fn d13_a_large_file_is_sent_again_whole() {
 }
 
 #[test]
+fn a_redirect_that_a_large_body_cannot_follow_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("large"), large()).unwrap();
+    fs::write(directory.path().join("small"), "small").unwrap();
+    let server = Server::start(|request: &Request| match request.target.as_str() {
+        "/" => Reply::redirect(307, "/there"),
+        _ => Reply::ok("there"),
+    });
+    let put = |file: &str| {
+        let arguments = ["call", "PUT", &server.url("/"), "-d", file];
+        seawall_in(directory.path(), arguments)
+    };
+    let run = put("@small");
+    assert_eq!((run.code, run.text().as_str()), (0, "there"));
+    assert!(!run.stderr.contains("redirect"), "{}", run.stderr);
+    let run = put("@large");
+    assert_eq!((run.code, run.text().as_str()), (0, ""));
+    assert!(
+        run.stderr.contains("the redirect was not followed"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
 fn a_temporary_file_that_cannot_be_made_is_told_of() {
     let server = Server::start(Reply::ok(large()));
     let mut command = command(["call", &server.url("/")]);
