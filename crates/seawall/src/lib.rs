@@ -52,7 +52,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | change how often and how long | [`Policy::builder`], [`Backoff`], [`Jitter`] |
-//! | mark what may be tried again | [`Retry::when`](retry::Retry::when), [`retry_marked`], [`Permanent`] |
+//! | mark what may be tried again | [`Retry::when`](retry::Retry::when), [`retry_marked`], [`Fault::Permanent`] |
 //! | refresh a token for each attempt, override statuses | `ClientBuilder::on_attempt`, `ClientBuilder::classify` |
 //! | send or take bodies larger than memory | [`body::Body`], `RequestBuilder::send_into` |
 //! | share breaker, budget and limits between clients | [`Guards`] |
