@@ -123,13 +123,8 @@ impl<F: Fn(u64) + Send + Sync> Work for Each<F> {
     }
 }
 
-/// Runs all of them with each number of threads: more rounds than asked for, and shorter ones, since
-/// a round in which somebody else had one of the cores tells nothing.
+/// Runs all of them with each number of threads.
 pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
-    let effort = Effort {
-        rounds: effort.rounds * 20,
-        slice: effort.slice / 20,
-    };
     let mut spent: Vec<Spent> = shared
         .iter()
         .map(|shared| Spent {
@@ -141,6 +136,7 @@ pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
         .collect();
     let reading = reading_the_clock();
     for (index, threads) in THREADS.into_iter().enumerate() {
+        let effort = shortened(effort, threads);
         let mut running: Vec<(Box<dyn Work>, u64, Histogram<u64>)> = shared
             .iter()
             .map(|shared| {
@@ -172,6 +168,16 @@ pub fn interleaved(shared: &[Shared], effort: Effort) -> Vec<Spent> {
         }
     }
     spent
+}
+
+/// More rounds than asked for, and shorter ones: a round in which somebody else had one of the cores
+/// tells nothing. Not as short where threads take turns on the cores, which takes milliseconds.
+fn shortened(effort: Effort, threads: usize) -> Effort {
+    let times = if threads > cores() { 2 } else { 20 };
+    Effort {
+        rounds: effort.rounds * times,
+        slice: effort.slice / times as u32,
+    }
 }
 
 /// How often each of `threads` does it in a slice.
