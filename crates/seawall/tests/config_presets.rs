@@ -63,7 +63,9 @@ fn p1_an_unknown_preset_names_the_nearest() {
     );
     assert_eq!(
         PolicyFile::read("preset:asw").unwrap_err().to_string(),
-        "preset:asw: there is no such preset; did you mean `preset:aws`?"
+        "preset:asw: there is no such preset; did you mean `preset:aws`? There are aws, cenkalti, \
+         envoy, finagle, go-retryablehttp, go-zero, grpc-hedging, grpc-retry, hystrix, polly, \
+         resilience4j, sentinel-count, sentinel-errors, sentinel-slow"
     );
 }
 
