@@ -175,11 +175,12 @@ impl<T: Transport> Exchange<T> {
             keyed: self.plan.keyed,
             hops,
         };
-        let hints = hints(headers);
-        let verdict = status::classify(status, headers, facts, &overrides).with_server_word(
-            hints.should_retry,
-            self.plan.idempotent || policy.retry_unsafe_methods,
-        );
+        let verdict = status::classify(status, headers, facts, &overrides);
+        // What a success asks for matters to nobody: most responses are not read for hints.
+        let read = (verdict.outcome != Outcome::Success).then(|| hints(headers));
+        let repeatable = self.plan.idempotent || policy.retry_unsafe_methods;
+        let verdict =
+            verdict.with_server_word(read.and_then(|hints| hints.should_retry), repeatable);
         let method = self.transport.method(&self.template);
         let seen = Seen {
             method,
@@ -189,6 +190,10 @@ impl<T: Transport> Exchange<T> {
             default: verdict.outcome,
         };
         let outcome = self.judged(&seen)?;
+        let hints = match read {
+            None if outcome != Outcome::Success => hints(headers),
+            read => read.unwrap_or_default(),
+        };
         Ok(Settled {
             answered: true,
             retire: verdict.new_connection,
