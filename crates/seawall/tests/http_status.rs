@@ -1,7 +1,7 @@
 //! What a status says of its attempt: C2, C4, C8.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use seawall::http::status::{RequestFacts, StatusOverrides, Verdict, classify};
+use seawall::http::status::{RequestFacts, Statuses, Verdict, classify};
 use seawall_engine::{Outcome, Phase};
 
 const PLAIN: RequestFacts = RequestFacts {
@@ -31,14 +31,14 @@ fn verdict(
     code: u16,
     lines: &[(&'static str, &'static str)],
     request: RequestFacts,
-    overrides: &StatusOverrides,
+    overrides: &Statuses,
 ) -> Verdict {
     let status = StatusCode::from_u16(code).unwrap();
     classify(status, &headers(lines), request, overrides)
 }
 
 fn outcome(code: u16) -> Outcome {
-    verdict(code, &[], PLAIN, &StatusOverrides::default()).outcome
+    verdict(code, &[], PLAIN, &Statuses::default()).outcome
 }
 
 #[test]
@@ -55,14 +55,14 @@ fn c2_429_is_throttled_unprocessed() {
 
 #[test]
 fn c2_421_is_unprocessed_and_wants_a_new_connection() {
-    let verdict = verdict(421, &[], PLAIN, &StatusOverrides::default());
+    let verdict = verdict(421, &[], PLAIN, &Statuses::default());
     assert_eq!(verdict.outcome, UNPROCESSED);
     assert!(verdict.new_connection);
 }
 
 #[test]
 fn c2_425_is_unprocessed_on_any_connection() {
-    let verdict = verdict(425, &[], PLAIN, &StatusOverrides::default());
+    let verdict = verdict(425, &[], PLAIN, &Statuses::default());
     assert_eq!(verdict.outcome, UNPROCESSED);
     assert!(!verdict.new_connection);
 }
@@ -85,7 +85,7 @@ fn c2_statuses_without_a_row_count_as_a_server_error() {
 
 #[test]
 fn c2_409_with_retry_after_waits_when_keyed() {
-    let answer = |lines, request| verdict(409, lines, request, &StatusOverrides::default()).outcome;
+    let answer = |lines, request| verdict(409, lines, request, &Statuses::default()).outcome;
     let retry_after: &[_] = &[("retry-after", "1")];
     assert_eq!(answer(retry_after, KEYED), AMBIGUOUS);
     assert_eq!(answer(retry_after, PLAIN), Outcome::Permanent);
@@ -94,17 +94,17 @@ fn c2_409_with_retry_after_waits_when_keyed() {
 
 #[test]
 fn c2_replayed_5xx_is_permanent() {
-    let answer = |code, value, overrides: &StatusOverrides| {
+    let answer = |code, value, overrides: &Statuses| {
         verdict(code, &[("idempotent-replayed", value)], KEYED, overrides).outcome
     };
-    let none = StatusOverrides::default();
+    let none = Statuses::default();
     for code in [500, 503, 529, 599] {
         assert_eq!(answer(code, "true", &none), Outcome::Permanent, "{code}");
         assert_eq!(answer(code, " TRUE", &none), Outcome::Permanent, "{code}");
         assert_eq!(answer(code, "false", &none), AMBIGUOUS, "{code}");
     }
     // A list of statuses does not undo it: the same key brings the same answer.
-    let listed = StatusOverrides {
+    let listed = Statuses {
         transient: vec![503],
         ..none.clone()
     };
@@ -129,12 +129,7 @@ fn c2_other_4xx_and_unable_5xx_are_permanent() {
 
 #[test]
 fn k3_422_ends_a_keyed_call() {
-    let verdict = verdict(
-        422,
-        &[("retry-after", "1")],
-        KEYED,
-        &StatusOverrides::default(),
-    );
+    let verdict = verdict(422, &[("retry-after", "1")], KEYED, &Statuses::default());
     assert_eq!(verdict.outcome, Outcome::Permanent);
 }
 
@@ -145,7 +140,7 @@ fn c4_a_followed_redirect_makes_every_phase_ambiguous() {
             hops: 1,
             ..RequestFacts::default()
         };
-        verdict(code, &[], request, &StatusOverrides::default()).outcome
+        verdict(code, &[], request, &Statuses::default()).outcome
     };
     assert_eq!(after_redirect(429), Outcome::Throttled(Phase::Ambiguous));
     assert_eq!(after_redirect(421), AMBIGUOUS);
@@ -157,7 +152,7 @@ fn c4_a_followed_redirect_makes_every_phase_ambiguous() {
 
 #[test]
 fn c8_listed_statuses_keep_the_phase_of_the_table() {
-    let overrides = StatusOverrides {
+    let overrides = Statuses {
         transient: vec![429, 404, 202, 409],
         throttled: vec![503, 425, 430],
         permanent: vec![500, 421],
@@ -177,7 +172,7 @@ fn c8_listed_statuses_keep_the_phase_of_the_table() {
 
 #[test]
 fn c8_the_most_careful_list_wins_and_redirects_count_after_it() {
-    let overrides = StatusOverrides {
+    let overrides = Statuses {
         transient: vec![429, 500],
         throttled: vec![500],
         permanent: vec![429],
@@ -186,9 +181,9 @@ fn c8_the_most_careful_list_wins_and_redirects_count_after_it() {
     assert_eq!(listed(429, PLAIN), Outcome::Permanent);
     assert_eq!(listed(500, PLAIN), Outcome::Throttled(Phase::Ambiguous));
 
-    let early = StatusOverrides {
+    let early = Statuses {
         transient: vec![429],
-        ..StatusOverrides::default()
+        ..Statuses::default()
     };
     let hopped = RequestFacts {
         keyed: true,
@@ -199,14 +194,14 @@ fn c8_the_most_careful_list_wins_and_redirects_count_after_it() {
 
 #[test]
 fn s2_should_retry_true_mends_a_permanent_status_where_the_gate_allows() {
-    let bad_request = verdict(400, &[], PLAIN, &StatusOverrides::default());
+    let bad_request = verdict(400, &[], PLAIN, &Statuses::default());
     let told = |word, repeatable| bad_request.with_server_word(word, repeatable).outcome;
     assert_eq!(told(Some(true), true), AMBIGUOUS);
     assert_eq!(told(Some(true), false), Outcome::Permanent);
     assert_eq!(told(Some(false), true), Outcome::Permanent);
     assert_eq!(told(None, true), Outcome::Permanent);
 
-    let busy = verdict(429, &[], PLAIN, &StatusOverrides::default());
+    let busy = verdict(429, &[], PLAIN, &Statuses::default());
     for word in [None, Some(true), Some(false)] {
         assert_eq!(busy.with_server_word(word, true), busy);
     }

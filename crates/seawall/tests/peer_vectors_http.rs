@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use seawall::http::error::{self, Evidence};
 use seawall::http::hint::Hints;
-use seawall::http::status::{self, RequestFacts, StatusOverrides};
+use seawall::http::status::{self, RequestFacts, Statuses};
 use seawall_engine::{Outcome, Phase};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,7 +36,7 @@ fn of_status(code: &Value) -> Outcome {
         StatusCode::from_u16(code).unwrap(),
         &HeaderMap::new(),
         RequestFacts::default(),
-        &StatusOverrides::default(),
+        &Statuses::default(),
     )
     .outcome
 }

@@ -206,10 +206,7 @@ impl Key {
         if !key::auto_applies(method) {
             return Ok(Self::None);
         }
-        Ok(Self::Auto(match settings.syntax {
-            seawall::KeySyntax::Quoted => KeySyntax::Quoted,
-            seawall::KeySyntax::Bare => KeySyntax::Bare,
-        }))
+        Ok(Self::Auto(settings.syntax))
     }
 }
 

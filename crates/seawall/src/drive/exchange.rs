@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};
-use seawall_engine::{Abandoned, Hint, Kind, Note, Outcome, Policy, Settled, Start, Time};
+use seawall_engine::{Abandoned, Hint, Kind, Note, Outcome, Settled, Start, Time};
 
 use super::collect::{Collect, Collected};
 use super::rules::Rules;
@@ -17,7 +17,7 @@ use crate::body::Body;
 use crate::driver::Work;
 use crate::http::error::{self, Evidence, TransportErrorKind};
 use crate::http::hint::Hints;
-use crate::http::status::{self, RequestFacts, StatusOverrides};
+use crate::http::status::{self, RequestFacts};
 use crate::panicked::{self, Panicked};
 use crate::retry::Attempt;
 
@@ -170,12 +170,11 @@ impl<T: Transport> Exchange<T> {
         hops: u32,
     ) -> Result<Settled, Panicked> {
         let policy = &self.plan.rules.policy;
-        let overrides = overrides(policy);
         let facts = RequestFacts {
             keyed: self.plan.keyed,
             hops,
         };
-        let verdict = status::classify(status, headers, facts, &overrides);
+        let verdict = status::classify(status, headers, facts, &policy.classify);
         // What a success asks for matters to nobody: most responses are not read for hints.
         let read = (verdict.outcome != Outcome::Success).then(|| hints(headers));
         let repeatable = self.plan.idempotent || policy.retry_unsafe_methods;
@@ -373,14 +372,5 @@ fn hint(status: StatusCode, outcome: Outcome, hints: &Hints) -> Hint {
         forbids: hints.should_retry == Some(false),
         shared: matches!(outcome, Outcome::Throttled(_))
             || status == StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-fn overrides(policy: &Policy) -> StatusOverrides {
-    let lists = &policy.classify;
-    StatusOverrides {
-        transient: lists.transient.clone(),
-        throttled: lists.throttled.clone(),
-        permanent: lists.permanent.clone(),
     }
 }

@@ -5,19 +5,11 @@ use std::fmt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use uuid::Uuid;
 
+pub use seawall_engine::KeySyntax;
+
 /// The header that carries the key unless a policy names another one
 /// (draft-ietf-httpapi-idempotency-key-header).
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// How a key that is made here is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum KeySyntax {
-    /// `"8e03978e-40d5-43dd-bc93-6894a57f9324"`: a string of RFC 8941, as the draft standard asks.
-    #[default]
-    Quoted,
-    /// `8e03978e-40d5-43dd-bc93-6894a57f9324`: for servers that take the value as it comes.
-    Bare,
-}
 
 /// A key that identifies one logical call, whatever its body (K1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

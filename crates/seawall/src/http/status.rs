@@ -4,22 +4,10 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, StatusCode};
 use seawall_engine::{Outcome, Phase};
 
+pub use seawall_engine::Statuses;
+
 /// Tells that an answer is the stored one of an earlier request with the same idempotency key.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-
-/// Statuses that a policy classifies otherwise than C2 does (C8).
-///
-/// A status in several lists takes the most careful one: `permanent` before `throttled` before
-/// `transient`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatusOverrides {
-    /// Statuses that may pass.
-    pub transient: Vec<u16>,
-    /// Statuses that ask for fewer requests.
-    pub throttled: Vec<u16>,
-    /// Statuses that another attempt will not mend.
-    pub permanent: Vec<u16>,
-}
 
 /// What must be known of the request to understand its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,21 +50,21 @@ impl Verdict {
 /// Classifies a response after the table C2.
 ///
 /// Statuses that the table does not name count as the `x00` of their class, and those above 599 as
-/// a server error (RFC 9110, section 15). The status lists of `overrides` come first; a listed
+/// a server error (RFC 9110, section 15). The status lists of `overrides` come first, `permanent` before `throttled` before `transient`; a listed
 /// status keeps the table's phase where it has one and is ambiguous otherwise. Only a server error
 /// that says it is a *replayed* one (`Idempotent-Replayed: true`) stays permanent even if listed,
 /// for the same key will bring the same answer. After a redirect every phase is ambiguous (C4).
 ///
 /// ```
 /// use http::{HeaderMap, StatusCode};
-/// use seawall::http::status::{RequestFacts, StatusOverrides, classify};
+/// use seawall::http::status::{RequestFacts, Statuses, classify};
 /// use seawall_engine::{Outcome, Phase};
 ///
 /// let verdict = classify(
 ///     StatusCode::SERVICE_UNAVAILABLE,
 ///     &HeaderMap::new(),
 ///     RequestFacts::default(),
-///     &StatusOverrides::default(),
+///     &Statuses::default(),
 /// );
 /// assert_eq!(verdict.outcome, Outcome::Transient(Phase::Ambiguous));
 /// ```
@@ -84,7 +72,7 @@ pub fn classify(
     status: StatusCode,
     headers: &HeaderMap,
     request: RequestFacts,
-    overrides: &StatusOverrides,
+    overrides: &Statuses,
 ) -> Verdict {
     let outcome = if replayed_failure(status, headers) {
         Outcome::Permanent
@@ -126,7 +114,7 @@ const fn by_code(code: u16) -> Outcome {
     }
 }
 
-fn overridden(status: StatusCode, overrides: &StatusOverrides) -> Option<Outcome> {
+fn overridden(status: StatusCode, overrides: &Statuses) -> Option<Outcome> {
     let code = status.as_u16();
     let phase = || by_code(code).phase().unwrap_or(Phase::Ambiguous);
     if overrides.permanent.contains(&code) {

@@ -20,7 +20,7 @@ use crate::body::Body;
 use crate::drive::{Collect, Collected, Exchange, Held, Plan, Rules, Sink};
 use crate::driver::Driver;
 use crate::http::error::TransportErrorKind;
-use crate::http::key::{self, IdempotencyKey, KeySyntax};
+use crate::http::key::{self, IdempotencyKey};
 use crate::http::method::{self, Origin};
 use crate::{CancelToken, Error, ErrorKind, TransportError};
 
@@ -526,10 +526,7 @@ fn set_key(request: &mut Request, choice: Option<KeyChoice>, rules: &Rules) -> b
     let key = match choice {
         Some(KeyChoice::Given(key)) => key,
         _ if automatic && key::auto_applies(request.method()) => {
-            IdempotencyKey::random(match settings.syntax {
-                seawall_engine::KeySyntax::Quoted => KeySyntax::Quoted,
-                seawall_engine::KeySyntax::Bare => KeySyntax::Bare,
-            })
+            IdempotencyKey::random(settings.syntax)
         }
         _ => return false,
     };

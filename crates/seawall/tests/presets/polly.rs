@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use seawall::http::hint::Hints;
-use seawall::http::status::{self, RequestFacts, StatusOverrides};
+use seawall::http::status::{self, RequestFacts, Statuses};
 use seawall::{Ending, KeyGuards, Kind, Outcome, Policy, State, Time};
 
 use crate::stage::Stage;
@@ -239,7 +239,7 @@ fn po_cb_state_on_failure() {
 #[test]
 fn ms_transient_statuses() {
     let lists = &with("polly", &[]).classify;
-    let overrides = StatusOverrides {
+    let overrides = Statuses {
         transient: lists.transient.clone(),
         throttled: lists.throttled.clone(),
         permanent: lists.permanent.clone(),
