@@ -121,9 +121,7 @@ fn experiment(options: &SimulateOptions) -> Result<Experiment, Complaint> {
     let (about, mut cases, parameters);
     let is_built_in = scenarios().iter().any(|scenario| scenario.name == name);
     if !is_built_in && (path.is_file() || name.ends_with(".toml")) {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Complaint::usage(format!("{name}: cannot be read: {error}")))?;
-        let file = ScenarioFile::parse(&text, &options.set)
+        let file = ScenarioFile::read(path, &options.set)
             .map_err(|error| Complaint::usage(format!("{name}: {error}")))?;
         about = [file.title.as_str(), file.about.as_str()]
             .into_iter()

@@ -1,9 +1,11 @@
 //! What cannot be is refused, with the field and the bound.
 
-use seawall_sim::{ScenarioFile, scenario, scenarios};
+use std::time::Duration;
+
+use seawall_sim::{Arrivals, ScenarioFile, scenario, scenarios};
 
 #[track_caller]
-fn refused(text: &str, words: &[&str]) {
+fn refused_text(text: &str, words: &[&str]) {
     let error = ScenarioFile::parse(text, &[]).unwrap_err().to_string();
     for word in words {
         assert!(error.contains(word), "no {word:?} in: {error}");
@@ -15,49 +17,94 @@ const CALLS: &str = "[[fleets]]\narrivals = { kind = \"poisson\", rate = 10.0 }\
 #[test]
 fn files_that_cannot_be_are_refused_by_field() {
     let with = |more: &str| format!("{CALLS}{more}");
-    refused(
+    refused_text(
         &with("[[servers]]\nworkers = 0"),
         &["workers", "0", "at least 1"],
     );
-    refused("duration = \"-1s\"", &["line 1", "-1s"]);
-    refused("duration = \"0s\"", &["duration", "longer than 0s"]);
-    refused("colour = 3", &["colour"]);
-    refused(
+    refused_text("duration = \"-1s\"", &["line 1", "-1s"]);
+    refused_text("duration = \"0s\"", &["duration", "longer than 0s"]);
+    refused_text("colour = 3", &["colour"]);
+    refused_text(
         &with("[[servers]]\nfailure_rate = 1.5"),
         &["failure_rate", "1.5", "from 0 to 1"],
     );
-    refused(
+    refused_text(
         &with("[[servers]]\nname = \"a\"\ncalls = \"b\""),
         &["calls", "b", "name of a fleet"],
     );
-    refused(
+    refused_text(
         "[[fleets]]\nname = \"f\"\nservers = [\"s\"]\n[[servers]]\nname = \"s\"\ncalls = \"f\"",
         &["calls", "circle"],
     );
-    refused(
+    refused_text(
         "[[fleets]]\narrivals = { kind = \"poisson\", rate = 1e12 }",
         &["arrivals.rate", "events"],
     );
-    refused(
+    refused_text(
         "[[fleets]]\narrivals = { kind = \"poisson\", rate = -4.0 }",
         &["arrivals.rate", "-4", "above 0"],
     );
-    refused(
+    refused_text(
         &with("[network]\nloss = 2.0"),
         &["network.loss", "2", "from 0 to 1"],
     );
-    refused(
+    refused_text(
         &with("[[network.outages]]\nfrom = \"9s\"\nto = \"3s\""),
         &["network.outages.from", "9s", "before"],
     );
-    refused(
+    refused_text(
         &with("[policies.p]\nmax_attempts = 0"),
         &["line", "at least 1"],
     );
-    refused(
+    refused_text(
         &with("[[servers]]\nservice = { law = \"pareto\", scale = \"1ms\", shape = 0.0 }"),
         &["service.shape", "above 0"],
     );
+}
+
+#[test]
+fn traces_that_cannot_be_are_refused_by_file_and_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |log: &[u8], words: &[&str]| {
+        let scenario = directory.path().join("scenario.toml");
+        std::fs::write(directory.path().join("log.txt"), log).unwrap();
+        let text = "[[fleets]]\narrivals = { kind = \"trace\", file = \"log.txt\" }\n";
+        std::fs::write(&scenario, text).unwrap();
+        let error = ScenarioFile::read(&scenario, &[]).unwrap_err().to_string();
+        for word in words {
+            assert!(error.contains(word), "no {word:?} in: {error}");
+        }
+    };
+    refused(b"0.5\nlater\n", &["log.txt line 2", "later", "seconds"]);
+    refused(b"# start\n\n-1\n", &["log.txt line 3", "-1", "at least 0"]);
+    refused(b"NaN", &["log.txt line 1", "NaN", "a number"]);
+    refused(b"1,5", &["log.txt line 1", "1,5", "a number"]);
+    refused(b"1\xff", &["log.txt line 1", "a number"]);
+    refused(b"1e300", &["log.txt line 1", "1e300", "a number"]);
+    refused(b"3\n2.5\n", &["log.txt line 2", "2.5", "not before the 3"]);
+    refused(
+        &[b'7'; 5_000],
+        &["log.txt line 1", "longer than 1000 bytes"],
+    );
+    refused(b"# nothing\n", &["log.txt", "without any arrival"]);
+    refused(
+        b"1788000000\n",
+        &["arrivals.at", "1788000000 s", "duration of 60s"],
+    );
+
+    let file = "arrivals = { kind = \"trace\", file = \"log.txt\" }";
+    refused_text(
+        &format!("[[fleets]]\n{file}"),
+        &["arrivals.file", "log.txt"],
+    );
+    let both = file.replace('}', ", at = [1.0] }");
+    refused_text(&format!("[[fleets]]\n{both}"), &["arrivals.file", "`at`"]);
+    let neither = "[[fleets]]\narrivals = { kind = \"trace\" }";
+    refused_text(neither, &["arrivals.at", "empty"]);
+    let gone = directory.path().join("scenario.toml");
+    std::fs::remove_file(directory.path().join("log.txt")).unwrap();
+    let error = ScenarioFile::read(gone, &[]).unwrap_err().to_string();
+    assert!(error.contains("log.txt is not readable"), "{error}");
 }
 
 #[test]
@@ -123,4 +170,9 @@ fn memory_is_estimated_before_the_run() {
     large.fleets[0].clients = 10_000_000;
     assert!(small.memory() < 32 << 20);
     assert!(large.memory() > 1 << 30);
+    let mut traced = small;
+    let moments: Vec<_> = (0..2_000_000).map(Duration::from_micros).collect();
+    traced.fleets[0].arrivals = Some(Arrivals::trace(moments));
+    // All of them are in flight at once, if nobody answers.
+    assert!(traced.memory() > 1 << 30);
 }

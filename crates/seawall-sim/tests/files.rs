@@ -1,10 +1,15 @@
 //! The written examples of scenario files.
 
-use seawall_sim::{Control, Experiment, Outcome, ScenarioFile};
+use std::time::Duration;
+
+use seawall_sim::{Arrivals, Control, Experiment, Outcome, ScenarioFile};
 
 fn outcome(text: &str, changes: &[&str]) -> Outcome {
     let changes: Vec<String> = changes.iter().map(|&change| change.into()).collect();
-    let file = ScenarioFile::parse(text, &changes).unwrap();
+    run(&ScenarioFile::parse(text, &changes).unwrap())
+}
+
+fn run(file: &ScenarioFile) -> Outcome {
     let experiment = Experiment {
         scenario: file.title.clone(),
         about: file.about.clone(),
@@ -95,4 +100,46 @@ fn traces_of_arrivals_are_taken_to_the_moment() {
     );
     let calls = outcome.results[0].series("calls").unwrap();
     assert_eq!(calls, [2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn checkout_log_calls_come_as_the_log_beside_the_scenario_has_them() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+    let file = ScenarioFile::read(format!("{directory}/checkout-log.toml"), &[]).unwrap();
+    let outcome = run(&file);
+    let mut by_second = vec![0.0; 75];
+    for line in include_str!("../scenarios/checkout-log.txt").lines() {
+        if let Ok(seconds) = line.parse::<f64>() {
+            by_second[seconds as usize] += 1.0;
+        }
+    }
+    assert!(by_second.iter().sum::<f64>() > 400.0);
+    for label in ["impatient", "seawall-default"] {
+        let case = outcome.case(label).unwrap();
+        assert_eq!(case.series("calls").unwrap(), by_second, "{label}");
+    }
+    let attempts = |label: &str| outcome.case(label).unwrap().value("attempts").unwrap();
+    assert!(attempts("seawall-default") < attempts("impatient"));
+}
+
+#[test]
+fn traces_from_files_may_have_comments_empty_lines_and_any_line_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    write("log.txt", "# a log\r\n\r\n0.5\r\n 0.5 # twice\n1e1\n#\n12");
+    let scenario = write(
+        "log.toml",
+        "[[fleets]]\narrivals = { kind = \"trace\", file = \"nothing.txt\" }\n",
+    );
+    let changes = ["fleets.0.arrivals.file=log.txt".to_owned()];
+    let file = ScenarioFile::read(&scenario, &changes).unwrap();
+    let expected = [0.5, 0.5, 10.0, 12.0].map(Duration::from_secs_f64);
+    assert_eq!(
+        file.model.fleets[0].arrivals,
+        Some(Arrivals::trace(expected))
+    );
 }

@@ -151,6 +151,16 @@ fn simulate_bad_input_is_refused_with_field_and_bound() {
         "workers",
         "at least 1",
     ]);
+    // The log is looked for beside the scenario, not where the command runs.
+    let text = "[[fleets]]\narrivals = { kind = \"trace\", file = \"log.txt\" }\n";
+    fs::create_dir(directory.path().join("logs")).unwrap();
+    fs::write(directory.path().join("logs/traced.toml"), text).unwrap();
+    fs::write(directory.path().join("logs/log.txt"), "0.5\n0.25\n").unwrap();
+    seawall_in(directory.path(), ["simulate", "logs/traced.toml"]).complains_of(&[
+        "logs/log.txt line 2",
+        "0.25",
+        "not before the 0.5",
+    ]);
 }
 
 #[cfg(unix)]

@@ -1,6 +1,8 @@
 //! When calls begin.
 
 use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use seawall_engine::{Invalid, duration};
 use serde::{Deserialize, Serialize};
@@ -36,9 +38,13 @@ pub enum Arrivals {
     Once,
     /// Given moments, as from a log.
     Trace {
-        /// In order.
-        #[serde(with = "seconds")]
-        at: Vec<Duration>,
+        /// In order, and shared: a log may be long, and every case has a model of its own.
+        #[serde(default, with = "seconds", skip_serializing_if = "is_empty")]
+        at: Arc<[Duration]>,
+        /// The file that they stand in, one number of seconds a line, until
+        /// [`ScenarioFile::read`](crate::ScenarioFile::read) has put them into `at`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<PathBuf>,
     },
 }
 
@@ -172,6 +178,14 @@ impl Arrivals {
         }
     }
 
+    /// At the given moments.
+    pub fn trace(at: impl Into<Arc<[Duration]>>) -> Self {
+        Self::Trace {
+            at: at.into(),
+            file: None,
+        }
+    }
+
     /// The most calls per second, where it is known beforehand.
     pub fn most(&self) -> Option<f64> {
         match self {
@@ -189,7 +203,27 @@ impl Arrivals {
                 .map_err(|invalid| invalid.within("arrivals.think")),
             Self::Serial { rate } => Rate::Always(*rate).validate(),
             Self::Once => Ok(()),
-            Self::Trace { at } if !at.is_sorted() => Err(Invalid::new(
+            Self::Trace {
+                at,
+                file: Some(file),
+            } if !at.is_empty() => Err(Invalid::new(
+                "arrivals.file",
+                format!("{} beside `at`", file.display()),
+                "left out where `at` is given",
+            )),
+            Self::Trace {
+                file: Some(file), ..
+            } => Err(Invalid::new(
+                "arrivals.file",
+                format!("{} (not read)", file.display()),
+                "in a scenario that is itself read from a file",
+            )),
+            Self::Trace { at, .. } if at.is_empty() => Err(Invalid::new(
+                "arrivals.at",
+                "empty",
+                "at least one moment, or a file of them",
+            )),
+            Self::Trace { at, .. } if !at.is_sorted() => Err(Invalid::new(
                 "arrivals.at",
                 "out of order",
                 "moments in order",
@@ -197,6 +231,23 @@ impl Arrivals {
             Self::Trace { .. } => Ok(()),
         }
     }
+}
+
+/// The most moments within any `span`.
+pub(super) fn busiest(at: &[Duration], span: Duration) -> usize {
+    let mut oldest = 0;
+    let mut most = 0;
+    for (newest, moment) in at.iter().enumerate() {
+        while at[oldest] + span < *moment {
+            oldest += 1;
+        }
+        most = most.max(newest + 1 - oldest);
+    }
+    most
+}
+
+fn is_empty(at: &Arc<[Duration]>) -> bool {
+    at.is_empty()
 }
 
 fn line(ramp: &[RatePoint], seconds: f64) -> f64 {
@@ -221,16 +272,16 @@ fn line(ramp: &[RatePoint], seconds: f64) -> f64 {
 
 /// Moments as numbers of seconds, the way logs have them.
 mod seconds {
-    use super::Duration;
+    use super::{Arc, Duration};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(at: &[Duration], to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(at: &Arc<[Duration]>, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(at.iter().map(Duration::as_secs_f64))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Vec<Duration>, D::Error> {
+    ) -> Result<Arc<[Duration]>, D::Error> {
         Vec::<f64>::deserialize(from)?
             .into_iter()
             .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(D::Error::custom))

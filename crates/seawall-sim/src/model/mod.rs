@@ -59,6 +59,10 @@ const CALL: f64 = 1_000.0;
 const CLIENT: f64 = 300.0;
 const BUCKET: f64 = 800.0;
 const BASE: u64 = 8 << 20;
+/// A moment of a trace.
+const MOMENT: f64 = 16.0;
+/// Without a bound on waiting, all calls of so long may be in flight.
+const IN_FLIGHT: Duration = Duration::from_secs(10);
 
 /// The most events that a run may need.
 pub const MOST_EVENTS: f64 = 20e9;
@@ -140,6 +144,18 @@ impl Model {
             fleet
                 .validate()
                 .map_err(|invalid| invalid.within(&within))?;
+            if let Some(Arrivals::Trace { at, .. }) = &fleet.arrivals
+                && let Some(first) = at.first().filter(|&&first| first >= self.duration)
+            {
+                return Err(Invalid::new(
+                    format!("{within}.arrivals.at"),
+                    format!("{} s at the earliest", first.as_secs_f64()),
+                    format!(
+                        "seconds since the start, before the duration of {} is over",
+                        duration::format(self.duration)
+                    ),
+                ));
+            }
             for server in &fleet.servers {
                 if !self.servers.iter().any(|known| &known.name == server) {
                     let field = format!("{within}.servers");
@@ -171,19 +187,23 @@ impl Model {
         let seconds = self.duration.as_secs_f64();
         let mut calls = 0.0;
         let mut clients = 0.0;
+        let mut moments = 0.0;
         for fleet in &self.fleets {
             let all = f64::from(fleet.clients);
             clients += all;
-            // Without a bound on waiting, all calls of ten seconds may be in flight.
             calls += match fleet.arrivals.as_ref() {
                 Some(Arrivals::Poisson { rate } | Arrivals::Even { rate }) => {
-                    rate.most() * seconds.min(10.0) * f64::from(fleet.fan_out)
+                    rate.most() * seconds.min(IN_FLIGHT.as_secs_f64()) * f64::from(fleet.fan_out)
+                }
+                Some(Arrivals::Trace { at, .. }) => {
+                    moments += at.len() as f64;
+                    arrivals::busiest(at, IN_FLIGHT) as f64 * f64::from(fleet.fan_out)
                 }
                 _ => all * f64::from(fleet.fan_out),
             };
         }
         let buckets = seconds / self.bucket.as_secs_f64();
-        (calls * CALL + clients * CLIENT + buckets * BUCKET) as u64 + BASE
+        (calls * CALL + clients * CLIENT + buckets * BUCKET + moments * MOMENT) as u64 + BASE
     }
 
     /// When the last bad time begins and ends: outage, brownout or spike.
@@ -239,8 +259,11 @@ impl Model {
 
     fn too_many_events(&self) -> Option<(&str, f64)> {
         self.fleets.iter().find_map(|fleet| {
-            let rate = fleet.arrivals.as_ref()?.most()?;
-            let events = rate * self.duration.as_secs_f64() * f64::from(fleet.fan_out) * 3.0;
+            let calls = match fleet.arrivals.as_ref()? {
+                Arrivals::Trace { at, .. } => at.len() as f64,
+                other => other.most()? * self.duration.as_secs_f64(),
+            };
+            let events = calls * f64::from(fleet.fan_out) * 3.0;
             (events > MOST_EVENTS).then_some((fleet.name.as_str(), events))
         })
     }

@@ -1,13 +1,14 @@
 //! Scenarios from files.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use seawall_engine::{Invalid, Policy};
 use serde::Deserialize;
 
-use super::Case;
+use super::{Case, moments};
 use crate::crew::Crew;
-use crate::model::Model;
+use crate::model::{Arrivals, Model};
 
 /// A scenario file (TOML): a [`Model`], and the policies to be compared in it.
 ///
@@ -108,35 +109,42 @@ impl From<Fields> for ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// Reads a scenario; `changes` (`servers.0.workers=4`) are made before it is checked.
+    /// Reads a scenario from a file, and from further files what it names in them: the arrival
+    /// times of a trace. Their paths start at the scenario's directory.
+    ///
+    /// `changes` (`servers.0.workers=4`) are made before it is checked.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] names the field, or the file and its line, what it was and what is allowed.
+    pub fn read(path: impl AsRef<Path>, changes: &[String]) -> Result<Self, Invalid> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let was = format!("not readable ({error})");
+            Invalid::new("the file", was, "a scenario as documented")
+        })?;
+        let mut file = Self::unchecked(&text, changes)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        for fleet in &mut file.model.fleets {
+            if let Some(Arrivals::Trace { at, file }) = &mut fleet.arrivals
+                && at.is_empty()
+                && let Some(name) = file.take()
+            {
+                *at = moments::read(&directory.join(name))?;
+            }
+        }
+        file.model.validate()?;
+        Ok(file)
+    }
+
+    /// Reads a scenario that names no further files; `changes` (`servers.0.workers=4`) are made
+    /// before it is checked.
     ///
     /// # Errors
     ///
     /// [`Invalid`] names the field, what it was and what is allowed.
     pub fn parse(text: &str, changes: &[String]) -> Result<Self, Invalid> {
-        let wrong = |error: &toml::de::Error| {
-            let message = error.message().trim().replace('\n', ", ");
-            let line = error
-                .span()
-                .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
-            let field = line.map_or_else(|| "the file".to_owned(), |line| format!("line {line}"));
-            Invalid::new(
-                field,
-                format!("not usable ({message})"),
-                "a scenario as documented",
-            )
-        };
-        let file: Self = if changes.is_empty() {
-            toml::from_str(text).map_err(|error| wrong(&error))?
-        } else {
-            let mut table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
-            for change in changes {
-                assign(&mut table, change)?;
-            }
-            toml::Value::Table(table)
-                .try_into()
-                .map_err(|error| wrong(&error))?
-        };
+        let file = Self::unchecked(text, changes)?;
         file.model.validate()?;
         Ok(file)
     }
@@ -156,6 +164,32 @@ impl ScenarioFile {
                 Case::world(label, self.model.clone(), Crew::new(policy.clone()))
             })
             .collect()
+    }
+
+    fn unchecked(text: &str, changes: &[String]) -> Result<Self, Invalid> {
+        let wrong = |error: &toml::de::Error| {
+            let message = error.message().trim().replace('\n', ", ");
+            let line = error
+                .span()
+                .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let field = line.map_or_else(|| "the file".to_owned(), |line| format!("line {line}"));
+            Invalid::new(
+                field,
+                format!("not usable ({message})"),
+                "a scenario as documented",
+            )
+        };
+        if changes.is_empty() {
+            toml::from_str(text).map_err(|error| wrong(&error))
+        } else {
+            let mut table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
+            for change in changes {
+                assign(&mut table, change)?;
+            }
+            toml::Value::Table(table)
+                .try_into()
+                .map_err(|error| wrong(&error))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod file;
 mod hedging;
 mod metastable;
 mod million;
+mod moments;
 mod parameters;
 mod queues;
 mod retries;

@@ -33,7 +33,7 @@ impl Source {
                 rate: Rate::Always(rate),
             } => ((self.arrived as f64 + 0.5) * 1e9 / rate) as u64,
             Arrivals::Even { rate } => even(rate, now, end)?,
-            Arrivals::Trace { at } => at.get(self.arrived as usize)?.as_nanos() as u64,
+            Arrivals::Trace { at, .. } => at.get(self.arrived as usize)?.as_nanos() as u64,
             Arrivals::Closed { .. } | Arrivals::Serial { .. } | Arrivals::Once => return None,
         };
         self.arrived += 1;
