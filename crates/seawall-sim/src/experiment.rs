@@ -9,6 +9,7 @@ use seawall_engine::{Draws, Invalid};
 use crate::measure::{Scalar, Scalars, scalars};
 use crate::record::Record;
 use crate::scenario::{Case, Work};
+use crate::sweep::PhaseDiagram;
 use crate::verdict::verdict;
 use crate::world::{Control, run};
 
@@ -61,6 +62,8 @@ pub struct CaseOutcome {
     pub scalars: Vec<Summary>,
     /// The series, averaged over the runs.
     pub series: Vec<Series>,
+    /// The phase diagram, of a case that is one; averaged over the runs.
+    pub map: Option<PhaseDiagram>,
     /// What it means, in sentences.
     pub verdict: Vec<String>,
 }
@@ -120,7 +123,7 @@ impl Outcome {
 struct Run {
     scalars: Scalars,
     rows: Option<Rows>,
-    words: Vec<String>,
+    map: Option<PhaseDiagram>,
     stopped: bool,
 }
 
@@ -279,16 +282,16 @@ fn one(case: &Case, seed: u64, control: &Control) -> Result<Run, Invalid> {
             Ok(Run {
                 scalars,
                 rows: Some(Rows::of(&record)),
-                words: Vec::new(),
+                map: None,
                 stopped: record.stopped,
             })
         }
         Work::Search(search) => {
-            let (scalars, words) = search(seed, control)?;
+            let found = search(seed, control)?;
             Ok(Run {
-                scalars,
+                scalars: found.scalars,
                 rows: None,
-                words,
+                map: found.map,
                 stopped: control.is_stopped(),
             })
         }
@@ -299,10 +302,8 @@ fn together(case: &Case, runs: Vec<Run>) -> CaseOutcome {
     let summaries = summed_up(&runs);
     let mut whole: Option<Rows> = None;
     let count = runs.len() as u32;
-    let words = runs
-        .first()
-        .map(|run| run.words.clone())
-        .unwrap_or_default();
+    let maps: Vec<&PhaseDiagram> = runs.iter().filter_map(|run| run.map.as_ref()).collect();
+    let map = PhaseDiagram::mean(&maps);
     for run in runs {
         if let Some(rows) = run.rows {
             match &mut whole {
@@ -316,10 +317,10 @@ fn together(case: &Case, runs: Vec<Run>) -> CaseOutcome {
         runs: count,
         scalars: summaries,
         series: whole.map_or_else(Vec::new, |rows| rows.series()),
+        map,
         verdict: Vec::new(),
     };
     outcome.verdict = verdict(case, &outcome);
-    outcome.verdict.extend(words);
     outcome
 }
 

@@ -8,7 +8,8 @@ use crate::measure::Scalar;
 impl Outcome {
     /// `{"scenario", "seed", "runs", "parameters", "results": [{"label", "runs", "scalars",
     /// "series", "verdict"}]}`; scalars with their unit in the name, and `_sd` beside each mean
-    /// where there are several runs.
+    /// where there are several runs. A phase diagram is in `map`: `{"loads_per_s", "triggers_s",
+    /// "collapsed_ratio"}`, a row for each trigger.
     pub fn to_json(&self) -> Value {
         let parameters: Map<String, Value> = self
             .parameters
@@ -44,21 +45,28 @@ impl CaseOutcome {
         let series: Map<String, Value> = self
             .series
             .iter()
-            .map(|series| {
-                (
-                    series.name.to_owned(),
-                    series.values.iter().map(|&value| number(value)).collect(),
-                )
-            })
+            .map(|series| (series.name.to_owned(), numbers(&series.values)))
             .collect();
-        json!({
+        let mut all = json!({
             "label": self.label,
             "runs": self.runs,
             "scalars": scalars,
             "series": series,
             "verdict": self.verdict,
-        })
+        });
+        if let Some(map) = &self.map {
+            all["map"] = json!({
+                "loads_per_s": numbers(&map.loads),
+                "triggers_s": numbers(&map.triggers),
+                "collapsed_ratio": map.collapsed.iter().map(|row| numbers(row)).collect::<Value>(),
+            });
+        }
+        all
     }
+}
+
+fn numbers(values: &[f64]) -> Value {
+    values.iter().map(|&value| number(value)).collect()
 }
 
 /// A whole number without a point; null for what is no number.

@@ -23,6 +23,21 @@ pub struct PhaseDiagram {
     pub collapsed: Vec<Vec<f64>>,
 }
 
+impl PhaseDiagram {
+    /// Several of the same points as one; `None` without any.
+    pub(crate) fn mean(maps: &[&Self]) -> Option<Self> {
+        let (first, others) = maps.split_first()?;
+        let mut mean = (*first).clone();
+        for (at, row) in mean.collapsed.iter_mut().enumerate() {
+            for (column, share) in row.iter_mut().enumerate() {
+                let sum: f64 = others.iter().map(|map| map.collapsed[at][column]).sum();
+                *share = (*share + sum) / maps.len() as f64;
+            }
+        }
+        Some(mean)
+    }
+}
+
 /// A map: a row for each trigger, a column for each load; a full block where every run ended
 /// metastable.
 impl fmt::Display for PhaseDiagram {

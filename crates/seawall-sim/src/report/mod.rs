@@ -3,6 +3,7 @@
 mod chart;
 mod numbers;
 mod page;
+mod phases;
 mod picture;
 mod terminal;
 

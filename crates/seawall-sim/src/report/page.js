@@ -24,7 +24,7 @@ for (const button of document.querySelectorAll(".legend button")) {
 const shown = (value) =>
   value === null ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 5 });
 
-for (const figure of document.querySelectorAll("figure")) {
+for (const figure of document.querySelectorAll("figure[data-panel]")) {
   const panel = data.panels.find((panel) => panel.name === figure.dataset.panel);
   const svg = figure.querySelector("svg");
   const cursor = svg.querySelector(".cursor");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::chart::{HEIGHT, LEFT, Panel, RIGHT, WIDTH, colour, escaped, panels};
 use super::numbers::{cell, number, table};
+use super::phases;
 use super::terminal::GENERAL;
 use crate::experiment::Outcome;
 
@@ -25,7 +26,9 @@ pub(super) fn html(outcome: &Outcome) -> String {
         escaped(&outcome.about)
     );
     write_facts(&mut page, outcome);
-    write_legend(&mut page, outcome);
+    if outcome.results.len() > 1 {
+        write_legend(&mut page, outcome);
+    }
     write_table(&mut page, outcome);
     page.push_str("<main>\n");
     for panel in &panels {
@@ -38,6 +41,7 @@ pub(super) fn html(outcome: &Outcome) -> String {
         panel.draw(&mut page);
         page.push_str("<path class=\"cursor\" d=\"\"/></svg></figure>\n");
     }
+    write_maps(&mut page, outcome);
     page.push_str("</main>\n");
     write_verdicts(&mut page, outcome);
     write_all_scalars(&mut page, outcome);
@@ -82,6 +86,9 @@ fn write_legend(page: &mut String, outcome: &Outcome) {
 
 fn write_table(page: &mut String, outcome: &Outcome) {
     let (headings, rows) = table(&outcome.results);
+    if headings.is_empty() {
+        return;
+    }
     page.push_str("<div class=\"wide\"><table><thead><tr><th></th>");
     for heading in headings {
         let _ = write!(page, "<th>{}</th>", escaped(heading));
@@ -101,6 +108,22 @@ fn write_table(page: &mut String, outcome: &Outcome) {
     page.push_str("</tbody></table></div>\n");
 }
 
+fn write_maps(page: &mut String, outcome: &Outcome) {
+    for (at, case) in outcome.results.iter().enumerate() {
+        let Some(map) = &case.map else {
+            continue;
+        };
+        let _ = write!(
+            page,
+            "<figure class=\"c{at}\"><svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
+             aria-label=\"Phase diagram: load by length of the trigger\">",
+            phases::height(map)
+        );
+        phases::draw(map, page);
+        page.push_str("</svg></figure>\n");
+    }
+}
+
 fn write_verdicts(page: &mut String, outcome: &Outcome) {
     for (at, case) in outcome.results.iter().enumerate() {
         if case.verdict.is_empty() {
@@ -112,8 +135,7 @@ fn write_verdicts(page: &mut String, outcome: &Outcome) {
             escaped(&case.label)
         );
         for words in &case.verdict {
-            let tag = if words.contains('\n') { "pre" } else { "p" };
-            let _ = write!(page, "<{tag}>{}</{tag}>", escaped(words));
+            let _ = write!(page, "<p>{}</p>", escaped(words));
         }
         page.push_str("</section>\n");
     }

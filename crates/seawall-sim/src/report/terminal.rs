@@ -57,11 +57,16 @@ pub(super) fn text(outcome: &Outcome, width: usize) -> String {
         }
     }
     for case in &outcome.results {
-        if !case.verdict.is_empty() {
+        if !case.verdict.is_empty() || case.map.is_some() {
             let _ = writeln!(text, "\n{}", case.label);
         }
         for words in &case.verdict {
             wrapped(&mut text, words, width);
+        }
+        if let Some(map) = &case.map {
+            for line in map.to_string().lines() {
+                let _ = writeln!(text, "  {line}");
+            }
         }
     }
     let further = further(outcome);
@@ -185,13 +190,6 @@ fn block(value: f64, most: f64) -> char {
 }
 
 fn wrapped(text: &mut String, words: &str, width: usize) {
-    // What has lines of its own (a map) keeps them.
-    if words.contains('\n') {
-        for line in words.lines() {
-            let _ = writeln!(text, "  {line}");
-        }
-        return;
-    }
     let most = width.clamp(40, 100) - 2;
     let mut line = String::new();
     for word in words.split_whitespace() {

@@ -155,7 +155,7 @@ pub(super) const HEDGE_LOAD: Scenario = Scenario {
                 })?;
                 scalars.number(&format!("threshold_{name}"), threshold);
             }
-            Ok((scalars, Vec::new()))
+            Ok(scalars.into())
         }));
         cases
     },

@@ -6,7 +6,7 @@ use seawall_engine::{Backoff, BreakerSettings, Invalid, Jitter, PolicyBuilder, W
 
 use super::parameters::parameter;
 use super::shedding::tight;
-use super::{Case, Parameter, Parameters, Scenario, crew, plain, seconds};
+use super::{Case, Found, Parameter, Parameters, Scenario, crew, plain, seconds};
 use crate::formulas;
 use crate::measure::Scalars;
 use crate::model::{
@@ -115,7 +115,7 @@ pub(super) const HIDDEN_CAPACITY: Scenario = Scenario {
                     })?;
                     scalars.number(&format!("shortest_outage_at_{load:.0}_per_s_s"), shortest);
                 }
-                Ok((scalars, Vec::new()))
+                Ok(scalars.into())
             }),
         ]
     },
@@ -326,11 +326,7 @@ pub(super) const PHASE_DIAGRAM: Scenario = Scenario {
     },
 };
 
-fn map(
-    parameters: &Parameters,
-    seed: u64,
-    control: &Control,
-) -> Result<(Scalars, Vec<String>), Invalid> {
+fn map(parameters: &Parameters, seed: u64, control: &Control) -> Result<Found, Invalid> {
     let mu = parameters.value("capacity_per_s");
     let steps = parameters.value("steps") as u32;
     let part = |at: u32| f64::from(at) / f64::from(steps);
@@ -359,15 +355,10 @@ fn map(
         "collapsed_ratio",
         cells.iter().sum::<f64>() / cells.len() as f64,
     );
-    for (outage, row) in outages.iter().zip(&diagram.collapsed) {
-        for (load, share) in loads.iter().zip(row) {
-            scalars.number(
-                &format!("collapsed_ratio_at_{load:.0}_per_s_{outage:.2}_s"),
-                *share,
-            );
-        }
-    }
-    Ok((scalars, vec![diagram.to_string()]))
+    Ok(Found {
+        scalars,
+        map: Some(diagram),
+    })
 }
 
 /// One server, first come first served, and a network that holds everything back for a while.

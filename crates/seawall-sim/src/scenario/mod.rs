@@ -23,6 +23,7 @@ use crate::crew::Crew;
 use crate::measure::Scalars;
 use crate::model::Model;
 use crate::record::Record;
+use crate::sweep::PhaseDiagram;
 use crate::world::Control;
 
 /// A scenario by name.
@@ -59,7 +60,14 @@ pub(crate) enum Work {
 
 /// Further scalars of a run.
 pub(crate) type Also = Arc<dyn Fn(&Record, &Model, &mut Scalars) + Send + Sync>;
-type Search = Arc<dyn Fn(u64, &Control) -> Result<(Scalars, Vec<String>), Invalid> + Send + Sync>;
+type Search = Arc<dyn Fn(u64, &Control) -> Result<Found, Invalid> + Send + Sync>;
+
+/// What a search came to.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) scalars: Scalars,
+    pub(crate) map: Option<PhaseDiagram>,
+}
 
 /// All of them, in the order of the list.
 pub fn scenarios() -> &'static [Scenario] {
@@ -140,10 +148,7 @@ impl Case {
 
     pub(crate) fn search(
         label: &str,
-        search: impl Fn(u64, &Control) -> Result<(Scalars, Vec<String>), Invalid>
-        + Send
-        + Sync
-        + 'static,
+        search: impl Fn(u64, &Control) -> Result<Found, Invalid> + Send + Sync + 'static,
     ) -> Self {
         Self {
             label: label.into(),
@@ -205,6 +210,12 @@ impl Case {
             }),
             Work::Search(_) => None,
         }
+    }
+}
+
+impl From<Scalars> for Found {
+    fn from(scalars: Scalars) -> Self {
+        Self { scalars, map: None }
     }
 }
 
