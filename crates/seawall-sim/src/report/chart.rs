@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::numbers::number;
+use super::numbers::tick;
 use crate::experiment::Outcome;
 
 /// One quantity over time, of all cases.
@@ -139,12 +139,18 @@ impl Panel {
         let step = nice(end / 6.0);
         let mut at = 0.0;
         while at <= end * 1.000_001 {
+            // The outer ones stay inside, and clear of the other axis.
+            let anchor = match self.x(at) {
+                x if x < LEFT + 20.0 => "start",
+                x if x > WIDTH - RIGHT - 20.0 => "end",
+                _ => "middle",
+            };
             let _ = write!(
                 svg,
-                r#"<text class="tick" x="{:.1}" y="{}" text-anchor="middle">{} s</text>"#,
-                self.x(at).min(WIDTH - RIGHT - 14.0),
-                HEIGHT - BOTTOM + 16.0,
-                number(at)
+                r#"<text class="tick" x="{:.1}" y="{}" text-anchor="{anchor}">{} s</text>"#,
+                self.x(at),
+                HEIGHT - BOTTOM + 18.0,
+                tick(at)
             );
             at += step;
         }
@@ -191,14 +197,14 @@ impl Panel {
         if self.is_logarithmic() {
             return (self.least.log10().ceil() as i32..=self.most.log10().floor() as i32)
                 .map(|power| 10f64.powi(power))
-                .map(|value| (value, number(value)))
+                .map(|value| (value, tick(value)))
                 .collect();
         }
         let step = nice(self.most / 4.0);
         let steps = (self.most / step).floor() as u32;
         (0..=steps)
             .map(|at| f64::from(at) * step)
-            .map(|value| (value, number(value)))
+            .map(|value| (value, tick(value)))
             .collect()
     }
 }

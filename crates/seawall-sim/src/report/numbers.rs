@@ -69,6 +69,23 @@ pub(super) fn number(value: f64) -> String {
     grouped(&format!("{value:.digits$}"))
 }
 
+/// Short, beside an axis: 0.5, 250, 4,000, 50k, 2M.
+pub(super) fn tick(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        size if size >= 1e15 => return number(value),
+        size if size >= 1e9 => (value / 1e9, "G"),
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let text = number(value);
+    if !text.contains('.') || text.contains('e') {
+        return text + unit;
+    }
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{short}{unit}")
+}
+
 fn grouped(text: &str) -> String {
     let (sign, rest) = text
         .strip_prefix('-')

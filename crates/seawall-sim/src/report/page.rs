@@ -125,6 +125,7 @@ fn write_maps(page: &mut String, outcome: &Outcome) {
 }
 
 fn write_verdicts(page: &mut String, outcome: &Outcome) {
+    page.push_str("<div class=\"verdicts\">\n");
     for (at, case) in outcome.results.iter().enumerate() {
         if case.verdict.is_empty() {
             continue;
@@ -139,6 +140,7 @@ fn write_verdicts(page: &mut String, outcome: &Outcome) {
         }
         page.push_str("</section>\n");
     }
+    page.push_str("</div>\n");
 }
 
 /// Everything that was measured, folded away.

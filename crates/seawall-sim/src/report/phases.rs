@@ -4,18 +4,19 @@
 use core::fmt::Write as _;
 
 use super::chart::{LEFT, RIGHT, WIDTH};
-use super::numbers::number;
+use super::numbers::tick;
 use crate::sweep::PhaseDiagram;
 
 const TOP: f64 = 28.0;
-const LEGEND: f64 = 52.0;
+/// The four kinds of cells, and the upper end of the axis of triggers.
+const LEGEND: f64 = 86.0;
 const BOTTOM: f64 = 50.0;
 /// The most of the rows together, and of one.
 const TALLEST: f64 = 320.0;
 const TALLEST_ROW: f64 = 26.0;
 /// What a label needs.
 const LABEL_WIDTH: f64 = 56.0;
-const LABEL_HEIGHT: f64 = 20.0;
+const LABEL_HEIGHT: f64 = 26.0;
 
 /// The colours of [`draw`], where no page gives its own: as the charts' paper, light and dark.
 pub(super) const STYLE: &str = ".cell{stroke:#fff}.back{fill:#dfeaf4}.some{fill:#f3d27a}\
@@ -43,7 +44,7 @@ pub(super) fn draw(diagram: &PhaseDiagram, svg: &mut String) {
             let _ = write!(
                 svg,
                 "<g><title>{} calls per second, {} s: {:.0} % of the runs did not come back</title>",
-                number(*load),
+                tick(*load),
                 hundredths(*trigger),
                 share * 100.0
             );
@@ -131,7 +132,7 @@ impl Phase {
 fn draw_legend(svg: &mut String) {
     for (at, phase) in Phase::ALL.into_iter().enumerate() {
         let x = LEFT + (at % 2) as f64 * 320.0;
-        let y = TOP + (at / 2) as f64 * 23.0;
+        let y = TOP + (at / 2) as f64 * 26.0;
         phase.draw(svg, x, y, 26.0, 18.0);
         let _ = write!(
             svg,
@@ -154,7 +155,7 @@ fn draw_axes(diagram: &PhaseDiagram, svg: &mut String) {
             r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
             LEFT + (column as f64 + 0.5) * wide,
             bottom + 17.0,
-            number(load.round())
+            tick(load.round())
         );
     }
     let every = (LABEL_HEIGHT / high).ceil().max(1.0) as usize;
@@ -167,11 +168,12 @@ fn draw_axes(diagram: &PhaseDiagram, svg: &mut String) {
             hundredths(*trigger)
         );
     }
-    let (middle, centre) = ((LEFT + WIDTH - RIGHT) / 2.0, (top + bottom) / 2.0);
+    let middle = (LEFT + WIDTH - RIGHT) / 2.0;
     let _ = write!(
         svg,
-        r#"<text class="tick" x="{middle:.1}" y="{:.1}" text-anchor="middle">load, calls per second</text><text class="tick" transform="translate(16 {centre:.1}) rotate(-90)" text-anchor="middle">length of the trigger, seconds</text>"#,
-        bottom + 40.0
+        r#"<text class="tick" x="{middle:.1}" y="{:.1}" text-anchor="middle">load, calls per second</text><text class="tick" x="8" y="{:.1}">length of the trigger, seconds</text>"#,
+        bottom + 41.0,
+        top - 8.0
     );
 }
 
