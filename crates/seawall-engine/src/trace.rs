@@ -9,7 +9,8 @@ use std::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, Answer, Call, Guard, Notice, Policy, Question, Request, Settled, Time, Unguarded,
+    Action, Answer, Call, Finish, Guard, Notice, Policy, Question, Request, Settled, Time,
+    Unguarded,
 };
 
 /// One call, complete: enough to run it again and see every decision once more.
@@ -136,7 +137,7 @@ impl Trace {
     /// Feeds `fact` to `call`, does nothing else, and writes down what it asked and told.
     pub fn fact<G: Guard>(&mut self, call: &mut Call, guard: &G, now: Time, fact: Fact) {
         let recorder = Recorder::new(guard);
-        feed(call, &self.policy, &recorder, now, &fact);
+        call.fact(&self.policy, &recorder, now, fact.clone());
         let (asked, told) = recorder.taken();
         self.steps.push(Step {
             at: now,
@@ -169,6 +170,15 @@ impl Trace {
         }
         action
     }
+
+    /// How the call ended; `None` when it was dropped on its way, or is not over.
+    pub fn finish(&self) -> Option<&Finish> {
+        let actions = self.steps.iter().flat_map(|step| &step.actions);
+        actions.rev().find_map(|action| match action {
+            Action::Finish(finish) => Some(finish),
+            _ => None,
+        })
+    }
 }
 
 /// True when a step ended with a wait or the finish: what follows is another step.
@@ -177,19 +187,6 @@ fn rests(step: &Step) -> bool {
         step.actions.last(),
         Some(Action::Wait(_) | Action::Finish(_))
     )
-}
-
-fn feed<G: Guard>(call: &mut Call, policy: &Policy, guard: &G, now: Time, fact: &Fact) {
-    match fact {
-        Fact::Time => {}
-        Fact::Cancelled => call.cancelled(guard, now),
-        Fact::Ended { number, settled } => call.ended(policy, guard, now, *number, settled.clone()),
-        Fact::Drained => call.drained(),
-        Fact::Admitted => call.admitted(),
-        Fact::Progressed { number } => call.progressed(policy, now, *number),
-        Fact::Replayable(replayable) => call.replayable(*replayable),
-        Fact::Dropped => call.dropped(guard, now),
-    }
 }
 
 /// Passes everything on, and writes it down.

@@ -12,7 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use seawall_engine::{Action, Call, Guard, KeyGuards, Outcome, Policy, Report, Request};
+use seawall_engine::{
+    Action, Call, Fact, Guard, KeyGuards, Outcome, Policy, Report, Request, Trace,
+};
 
 #[cfg(feature = "reqwest")]
 pub use crate::reqwest::blocking::{Client, RequestBuilder, WithFallback};
@@ -20,6 +22,7 @@ pub use crate::retry::Attempt;
 
 use crate::cancel::Watch;
 use crate::classify::{ByMark, Classify, EveryError, Fault, When, settled};
+use crate::recording::{Recorder, Recording, Told};
 use crate::{CancelToken, Error, Recovered, clock, nesting};
 
 /// Runs `operation` after `policy`, sleeping on this thread between attempts.
@@ -59,6 +62,7 @@ where
         guards: None,
         seed: None,
         cancel: None,
+        recorder: None,
         request,
         operation,
         classifier: EveryError,
@@ -82,6 +86,7 @@ pub struct Retry<'a, Op, C> {
     guards: Option<&'a KeyGuards>,
     seed: Option<u64>,
     cancel: Option<&'a CancelToken>,
+    recorder: Option<Recorder<'a>>,
     request: Request,
     operation: Op,
     classifier: C,
@@ -129,6 +134,26 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         self
     }
 
+    /// Writes the call down, and gives its [`Trace`] to `hook` once it is over, also when the
+    /// operation panics; see [`retry::Retry::record`](crate::retry::Retry::record).
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// let policy = seawall::Policy::default();
+    /// let traces = Mutex::new(Vec::new());
+    /// seawall::blocking::retry(&policy, || std::fs::read_to_string("/dev/null"))
+    ///     .record(|trace| traces.lock().unwrap().push(trace))
+    ///     .run()?;
+    /// let trace = traces.into_inner().unwrap().remove(0);
+    /// assert_eq!(trace.replay(), trace);
+    /// # Ok::<(), seawall::Error<std::io::Error>>(())
+    /// ```
+    pub fn record(mut self, hook: impl Fn(Trace) + Send + Sync + 'a) -> Self {
+        self.recorder = Some(Recorder::new(hook));
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -162,16 +187,24 @@ impl<'a, Op, C> Retry<'a, Op, C> {
             ..self.request
         };
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        let mut recording = self
+            .recorder
+            .map(|recorder| Recording::new(&recorder, String::new()));
+        if let Some(recording) = &mut recording {
+            recording.begin(policy, request, seed, now);
+        }
         let mut running = Running {
             call: Call::new(policy, request, seed, now),
+            policy,
             guards,
+            recording,
         };
         let mut last = None;
         loop {
             if self.cancel.is_some_and(CancelToken::is_cancelled) {
-                running.call.cancelled(guards, now);
+                running.told().fact(now, Fact::Cancelled);
             }
-            match running.call.poll(policy, guards, now) {
+            match running.told().poll(now) {
                 Action::Start(start) => {
                     let attempt = Attempt::new(&start, now);
                     let result = {
@@ -181,9 +214,8 @@ impl<'a, Op, C> Retry<'a, Op, C> {
                     now = clock::real_now();
                     let settled = settled(&self.classifier, &result);
                     last = Some(result);
-                    running
-                        .call
-                        .ended(policy, guards, now, start.number, settled);
+                    let number = start.number;
+                    running.told().fact(now, Fact::Ended { number, settled });
                 }
                 Action::Abandon { .. } => {}
                 Action::Wait(wait) => {
@@ -192,13 +224,14 @@ impl<'a, Op, C> Retry<'a, Op, C> {
                     let rung = bell.rung_so_far();
                     let cancelled = watch.as_ref().is_some_and(|watch| watch.poll(&waker));
                     if wait.ticket != 0 && guards.poll_ticket(wait.ticket, &waker) {
-                        running.call.admitted();
+                        running.told().fact(now, Fact::Admitted);
                     } else if !cancelled {
                         bell.wait(rung, wait.until - now);
                     }
                     now = clock::real_now();
                 }
                 Action::Finish(finish) => {
+                    running.end_recording();
                     let last = last.map(|last| last.map_err(C::into_error));
                     let mut report = || running.call.take_report();
                     let value = Error::conclude(finish, last, &mut report)?;
@@ -242,6 +275,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
             guards: self.guards,
             seed: self.seed,
             cancel: self.cancel,
+            recorder: self.recorder,
             request: self.request,
             operation: self.operation,
             classifier,
@@ -252,12 +286,29 @@ impl<'a, Op, C> Retry<'a, Op, C> {
 /// A call on its way: whatever ends it, a panic too, gives everything back.
 struct Running<'a> {
     call: Call,
+    policy: &'a Policy,
     guards: &'a KeyGuards,
+    /// Until the call is over.
+    recording: Option<Recording<'a>>,
+}
+
+impl Running<'_> {
+    fn told(&mut self) -> Told<'_> {
+        let recording = self.recording.as_mut();
+        Told::new(&mut self.call, self.policy, self.guards, recording)
+    }
+
+    fn end_recording(&mut self) {
+        if let Some(mut recording) = self.recording.take() {
+            recording.end();
+        }
+    }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.call.dropped(self.guards, clock::real_now());
+        self.told().fact(clock::real_now(), Fact::Dropped);
+        self.end_recording();
     }
 }
 

@@ -9,14 +9,15 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use seawall_engine::{
-    Abandoned, Action, Call, Finish, Guard, KeyGuards, Policy, Report, Request, Settled, Start,
-    Time,
+    Abandoned, Action, Call, Fact, Finish, Guard, KeyGuards, Policy, Report, Request, Settled,
+    Start, Time,
 };
 use tokio::time::{Instant, Sleep};
 
 use crate::cancel::{CancelToken, Watch};
 use crate::clock::{self, Anchor};
 use crate::nesting;
+use crate::recording::{Recorder, Recording, Told};
 
 /// The attempts of one call, whatever they are.
 pub(crate) trait Work {
@@ -62,7 +63,7 @@ pin_project! {
         guards: Option<&'a KeyGuards>,
         phase: Phase,
         // Behind a pointer, as most calls have none.
-        cancel: Option<Box<Watch>>,
+        extras: Option<Box<Extras<'a>>>,
         draining: bool,
         over: bool,
         // Attempts begun since the call last was pending.
@@ -82,7 +83,13 @@ pin_project! {
             }
             if let Phase::Going(call) = this.phase {
                 let now = time(this.anchor);
-                call.dropped(&**this.guards.get_or_insert_with(|| this.policy.guards(now)), now);
+                let guards = this.guards.get_or_insert_with(|| this.policy.guards(now));
+                let mut recording = recording(this.extras);
+                let mut call = Told::new(call, this.policy, guards, recording.as_deref_mut());
+                call.fact(now, Fact::Dropped);
+                if let Some(recording) = recording {
+                    recording.end();
+                }
             }
         }
     }
@@ -99,6 +106,13 @@ enum Phase {
     Going(Call),
 }
 
+/// What few calls have.
+#[derive(Default)]
+struct Extras<'a> {
+    cancel: Option<Watch>,
+    recording: Option<Recording<'a>>,
+}
+
 impl<'a> Driver<'a> {
     /// A call after `policy`, not yet begun. Without `guards` it uses the policy's own.
     #[inline]
@@ -112,7 +126,7 @@ impl<'a> Driver<'a> {
             policy,
             guards,
             phase: Phase::New { request, seed },
-            cancel: None,
+            extras: None,
             draining: false,
             over: false,
             in_a_row: 0,
@@ -125,7 +139,22 @@ impl<'a> Driver<'a> {
     /// Lets `token` cancel the call.
     #[inline]
     pub(crate) fn cancelled_by(mut self, token: Option<&CancelToken>) -> Self {
-        self.cancel = token.map(|token| Box::new(Watch::over(token)));
+        if let Some(token) = token {
+            self.extras.get_or_insert_default().cancel = Some(Watch::over(token));
+        }
+        self
+    }
+
+    /// Writes the call down for `recorder`; `about` says for people what was called.
+    #[inline]
+    pub(crate) fn recorded_by(
+        mut self,
+        recorder: Option<&Recorder<'a>>,
+        about: impl FnOnce() -> String,
+    ) -> Self {
+        if let Some(recorder) = recorder {
+            self.extras.get_or_insert_default().recording = Some(Recording::new(recorder, about()));
+        }
         self
     }
 
@@ -148,17 +177,23 @@ impl<'a> Driver<'a> {
             };
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));
             *this.phase = Phase::Going(Call::new(policy, request, seed, begun));
+            if let Some(recording) = recording(this.extras) {
+                recording.begin(policy, request, seed, begun);
+            }
             this.guards.get_or_insert_with(|| policy.guards(begun));
             now = Some(begun);
         }
         let (Phase::Going(call), Some(guards)) = (this.phase, *this.guards) else {
             return Poll::Pending;
         };
-        if let Some(watch) = this.cancel
-            && watch.poll(context.waker())
-        {
+        let is_cancelled = this.extras.as_ref().is_some_and(|extras| {
+            let watch = extras.cancel.as_ref();
+            watch.is_some_and(|watch| watch.poll(context.waker()))
+        });
+        let mut call = Told::new(call, policy, guards, recording(this.extras));
+        if is_cancelled {
             let at = *now.get_or_insert_with(|| time(this.anchor));
-            call.cancelled(guards, at);
+            call.fact(at, Fact::Cancelled);
         }
         loop {
             while let Poll::Ready((number, settled)) = {
@@ -166,23 +201,23 @@ impl<'a> Driver<'a> {
                 work.as_mut().poll_ended(context)
             } {
                 let ended = time(this.anchor);
-                call.ended(policy, guards, ended, number, settled);
+                call.fact(ended, Fact::Ended { number, settled });
                 now = Some(ended);
             }
             let at = *now.get_or_insert_with(|| time(this.anchor));
             if let Some(number) = work.as_mut().progressed() {
-                call.progressed(policy, at, number);
+                call.fact(at, Fact::Progressed { number });
             }
             if *this.draining && work.as_mut().poll_drained(context).is_ready() {
                 *this.draining = false;
-                call.drained();
+                call.fact(at, Fact::Drained);
             }
             if *this.in_a_row > ATTEMPTS_IN_A_ROW {
                 *this.in_a_row = 0;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            match call.poll(policy, guards, at) {
+            match call.poll(at) {
                 Action::Start(start) => {
                     *this.draining = false;
                     *this.in_a_row += 1;
@@ -197,11 +232,14 @@ impl<'a> Driver<'a> {
                 Action::Abandon { number, why } => work.as_mut().abandon(number, why),
                 Action::Finish(finish) => {
                     *this.over = true;
+                    if let Some(recording) = recording(this.extras) {
+                        recording.end();
+                    }
                     return Poll::Ready(finish);
                 }
                 Action::Wait(wait) => {
                     if wait.ticket != 0 && guards.poll_ticket(wait.ticket, context.waker()) {
-                        call.admitted();
+                        call.fact(at, Fact::Admitted);
                         continue;
                     }
                     if wait.drain != *this.draining {
@@ -210,7 +248,9 @@ impl<'a> Driver<'a> {
                             continue;
                         }
                     }
-                    call.replayable(work.is_replayable());
+                    if !work.is_replayable() {
+                        call.fact(at, Fact::Replayable(false));
+                    }
                     let anchor = match this.anchor {
                         Some(anchor) => anchor,
                         None => {
@@ -246,6 +286,10 @@ impl<'a> Driver<'a> {
             Phase::Going(call) => Some(call.take_report()),
         }
     }
+}
+
+fn recording<'e, 'a>(extras: &'e mut Option<Box<Extras<'a>>>) -> Option<&'e mut Recording<'a>> {
+    extras.as_mut()?.recording.as_mut()
 }
 
 /// The present moment of a call.

@@ -58,6 +58,7 @@
 //! | share breaker, budget and limits between clients | [`Guards`] |
 //! | have a last resort | `RequestBuilder::fallback`, [`Recovered`] |
 //! | give a call up from outside | [`CancelToken`] |
+//! | run a call again that went wrong | [`Retry::record`](retry::Retry::record), `ClientBuilder::record`, [`Trace`] |
 //! | keep the policy in a file, or begin with one of a library you know | `config`, `preset` |
 //! | see what a policy comes to | [`explain`] |
 //! | know what HTTP means by a status or header, without a client | [`http`] |
@@ -89,8 +90,8 @@ mod drive;
 mod driver;
 mod error;
 mod nesting;
-#[cfg(feature = "reqwest")]
 mod panicked;
+mod recording;
 mod recovered;
 #[cfg(feature = "reqwest")]
 mod reqwest;

@@ -15,7 +15,7 @@ use flight::{Flight, cut};
 use plan::Odds;
 use send::{Pending, Sending};
 
-use crate::{Draws, Ending, Guard, Notice, Outcome, Phase, Policy, Report, Time};
+use crate::{Draws, Ending, Fact, Guard, Notice, Outcome, Phase, Policy, Report, Time};
 
 /// The state machine of one logical call, with any number of attempts in flight.
 ///
@@ -156,6 +156,34 @@ impl Call {
                     ticket: 0,
                 });
             }
+        }
+    }
+
+    /// What happened, told in one word: does what the method of the fact's name does.
+    ///
+    /// For whoever passes facts on, such as a driver that also writes them into a
+    /// [`Trace`](crate::Trace).
+    ///
+    /// ```
+    /// use seawall_engine::{Action, Call, Ending, Fact, Policy, Request, Time, Unguarded};
+    ///
+    /// let policy = Policy::default();
+    /// let mut call = Call::new(&policy, Request::default(), 7, Time::ZERO);
+    /// call.fact(&policy, &Unguarded, Time::ZERO, Fact::Cancelled);
+    /// let Action::Finish(finish) = call.poll(&policy, &Unguarded, Time::ZERO) else { panic!() };
+    /// assert_eq!(finish.ending, Ending::Cancelled);
+    /// ```
+    #[inline]
+    pub fn fact<G: Guard>(&mut self, policy: &Policy, guard: &G, now: Time, fact: Fact) {
+        match fact {
+            Fact::Time => {}
+            Fact::Cancelled => self.cancelled(guard, now),
+            Fact::Ended { number, settled } => self.ended(policy, guard, now, number, settled),
+            Fact::Drained => self.drained(),
+            Fact::Admitted => self.admitted(),
+            Fact::Progressed { number } => self.progressed(policy, now, number),
+            Fact::Replayable(replayable) => self.replayable(replayable),
+            Fact::Dropped => self.dropped(guard, now),
         }
     }
 

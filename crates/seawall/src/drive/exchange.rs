@@ -89,6 +89,11 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
+    /// The request that every attempt is made from.
+    pub(crate) fn template(&self) -> &T::Template {
+        &self.template
+    }
+
     /// The last result, for the caller, and the request that every attempt was made from.
     pub(crate) fn into_parts(self) -> (Held<T>, T::Template) {
         let held = match self.held {

@@ -12,7 +12,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ::reqwest::IntoUrl;
 use ::reqwest::blocking::Response;
 use bytes::Bytes;
-use seawall_engine::{Policy, Report};
+use seawall_engine::{Policy, Report, Trace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
@@ -191,6 +191,12 @@ impl RequestBuilder {
     /// Lets another thread cancel the call.
     pub fn cancel(self, token: &CancelToken) -> Self {
         self.with(|inner| inner.cancel(token))
+    }
+
+    /// Writes this call down, and gives its [`Trace`] to `hook` once it is over, on the thread that
+    /// the call runs on; see [`crate::RequestBuilder::record`].
+    pub fn record(self, hook: impl Fn(Trace) + Send + Sync + 'static) -> Self {
+        self.with(|inner| inner.record(hook))
     }
 
     /// What to take where there is no answer: last, outside everything, on the calling thread;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ::reqwest::cookie::Jar;
 use ::reqwest::redirect;
-use seawall_engine::{Guards, Outcome, Policy};
+use seawall_engine::{Guards, Outcome, Policy, Trace};
 
 use super::hook::{self, Hook};
 use super::redirects::counted;
@@ -14,6 +14,7 @@ use super::transport::Http;
 use super::{Client, Inner};
 use crate::Error;
 use crate::drive::{Judge, Rules, Seen};
+use crate::recording::Recorder;
 use crate::retry::Attempt;
 
 /// Builds a [`Client`].
@@ -23,6 +24,7 @@ pub struct ClientBuilder {
     guards: Option<Guards>,
     judge: Option<Judge>,
     hook: Option<Hook>,
+    recorder: Option<Recorder<'static>>,
     redirects: Option<redirect::Policy>,
     cookies: Option<Arc<Jar>>,
     configure: Arc<dyn Fn(::reqwest::ClientBuilder) -> ::reqwest::ClientBuilder + Send + Sync>,
@@ -35,6 +37,7 @@ impl Default for ClientBuilder {
             guards: None,
             judge: None,
             hook: None,
+            recorder: None,
             redirects: None,
             cookies: None,
             configure: Arc::new(|builder| builder),
@@ -138,6 +141,34 @@ impl ClientBuilder {
         self
     }
 
+    /// Writes every call down, and gives its [`Trace`] to `hook` once it is over, also when its
+    /// future is dropped half way: all that is needed to run it again, in a test or in the
+    /// simulator, and see every decision once more ([`Trace::replay`]). The hook says which to keep.
+    ///
+    /// A trace names the request as an error does (method and URL without user info, query and
+    /// fragment), and holds the policy, times, statuses and the guards' answers; no headers, no
+    /// bodies. The hook runs where the call ends and should not take long; when it panics the call
+    /// ends as it would have. While it is recorded a call takes memory for each time that it is
+    /// woken: for each piece of a body, too.
+    ///
+    /// ```
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let client = seawall::Client::builder()
+    ///     .record(move |trace| {
+    ///         let failed = |finish: &seawall::Finish| finish.ending != seawall::Ending::Success;
+    ///         if trace.finish().is_none_or(failed) {
+    ///             let _ = sender.send(trace);
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// // Later: serde_json::to_writer(file, &receiver.recv()?)?
+    /// # drop((client, receiver)); Ok::<(), seawall::Error>(())
+    /// ```
+    pub fn record(mut self, hook: impl Fn(Trace) + Send + Sync + 'static) -> Self {
+        self.recorder = Some(Recorder::new(hook));
+        self
+    }
+
     /// Builds the client.
     ///
     /// # Errors
@@ -189,6 +220,7 @@ impl ClientBuilder {
                 guards,
                 judge: self.judge,
                 hook: self.hook,
+                recorder: self.recorder,
             }),
         }
     }

@@ -24,6 +24,7 @@ pub use response::ReportExt;
 
 use crate::drive::{Judge, Rules};
 use crate::http::method::Origin;
+use crate::recording::Recorder;
 use crate::{Error, TransportError};
 use hook::Hook;
 use transport::Http;
@@ -57,6 +58,7 @@ struct Inner {
     guards: Guards,
     judge: Option<Judge>,
     hook: Option<Hook>,
+    recorder: Option<Recorder<'static>>,
 }
 
 impl Client {

@@ -10,7 +10,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use ::reqwest::{Request, Response};
 use bytes::Bytes;
 use http_body::Body as _;
-use seawall_engine::{Finish, KeyGuards, Policy, Report};
+use seawall_engine::{Finish, KeyGuards, Policy, Report, Trace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +22,7 @@ use crate::driver::Driver;
 use crate::http::error::TransportErrorKind;
 use crate::http::key::{self, IdempotencyKey};
 use crate::http::method::{self, Origin};
+use crate::recording::Recorder;
 use crate::{CancelToken, Error, ErrorKind, TransportError};
 
 /// A request in the making; the methods are reqwest's, and a few more.
@@ -35,6 +36,7 @@ pub struct RequestBuilder {
     policy: Option<Arc<Rules>>,
     seed: Option<u64>,
     cancel: Option<CancelToken>,
+    recorder: Option<Recorder<'static>>,
     nested: bool,
     /// The body is JSON; tell so, unless a header tells otherwise.
     json: bool,
@@ -67,6 +69,7 @@ impl RequestBuilder {
             policy: None,
             seed: None,
             cancel: None,
+            recorder: None,
             nested: false,
             json: false,
             broken: None,
@@ -192,6 +195,23 @@ impl RequestBuilder {
     /// Lets another task or thread cancel the call, so that it ends with its report.
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.cancel = Some(token.clone());
+        self
+    }
+
+    /// Writes this call down, and gives its [`Trace`] to `hook` once it is over; instead of the
+    /// client's own hook ([`ClientBuilder::record`](super::ClientBuilder::record), which says more).
+    ///
+    /// ```no_run
+    /// # async fn example(client: seawall::Client) -> Result<(), seawall::Error> {
+    /// let page = client
+    ///     .get("https://api.example.com/items")
+    ///     .record(|trace| println!("{}", serde_json::to_string(&trace).unwrap()))
+    ///     .send()
+    ///     .await?;
+    /// # drop(page); Ok(()) }
+    /// ```
+    pub fn record(mut self, hook: impl Fn(Trace) + Send + Sync + 'static) -> Self {
+        self.recorder = Some(Recorder::new(hook));
         self
     }
 
@@ -360,11 +380,14 @@ impl RequestBuilder {
             guards,
             seed,
             cancel,
+            recorder,
             mut exchange,
             facts,
         } = self.prepare(collect)?;
-        let driver = Driver::new(&rules.policy, Some(&guards), facts, seed);
-        let mut driver = pin!(driver.cancelled_by(cancel.as_ref()));
+        let driver = Driver::new(&rules.policy, Some(&guards), facts, seed)
+            .cancelled_by(cancel.as_ref())
+            .recorded_by(recorder.as_ref(), || line(exchange.template()));
+        let mut driver = pin!(driver);
         let finish =
             poll_fn(|context| driver.as_mut().poll(Pin::new(&mut exchange), context)).await;
         let report = driver.take_report().unwrap_or_default();
@@ -388,6 +411,7 @@ impl RequestBuilder {
             policy,
             seed,
             cancel,
+            recorder,
             nested,
             json,
             broken,
@@ -450,6 +474,7 @@ impl RequestBuilder {
             guards,
             seed,
             cancel,
+            recorder: recorder.or_else(|| client.inner.recorder.clone()),
             exchange,
             facts,
         })
@@ -483,6 +508,7 @@ struct Prepared {
     guards: Arc<KeyGuards>,
     seed: Option<u64>,
     cancel: Option<CancelToken>,
+    recorder: Option<Recorder<'static>>,
     exchange: Exchange<ReqwestTransport>,
     facts: seawall_engine::Request,
 }

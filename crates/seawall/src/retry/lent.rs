@@ -3,10 +3,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use seawall_engine::{Abandoned, Finish, KeyGuards, Outcome, Policy, Report, Request, Settled};
-use seawall_engine::{Start, Time};
+use seawall_engine::{Start, Time, Trace};
 
 use crate::classify::{Classify, EveryError, When, settled};
 use crate::driver::{Driver, Work};
+use crate::recording::Recorder;
 use crate::{CancelToken, Error, Recovered, nesting};
 
 /// An operation that borrows its context mutably, with its policy, ready to be
@@ -18,6 +19,7 @@ pub struct RetryMut<'a, X: ?Sized, Op, C> {
     guards: Option<&'a KeyGuards>,
     seed: Option<u64>,
     cancel: Option<&'a CancelToken>,
+    recorder: Option<Recorder<'a>>,
     request: Request,
     context: &'a mut X,
     operation: Op,
@@ -31,6 +33,7 @@ impl<'a, X: ?Sized, Op> RetryMut<'a, X, Op, EveryError> {
             guards: None,
             seed: None,
             cancel: None,
+            recorder: None,
             request: Request {
                 concurrent: false,
                 ..Request::default()
@@ -70,6 +73,7 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
             guards: self.guards,
             seed: self.seed,
             cancel: self.cancel,
+            recorder: self.recorder,
             request: self.request,
             context: self.context,
             operation: self.operation,
@@ -102,6 +106,13 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
         self
     }
 
+    /// Writes the call down, and gives its [`Trace`] to `hook` once it is over, as
+    /// [`Retry::record`](super::Retry::record) does.
+    pub fn record(mut self, hook: impl Fn(Trace) + Send + Sync + 'a) -> Self {
+        self.recorder = Some(Recorder::new(hook));
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -125,8 +136,10 @@ impl<'a, X: ?Sized, Op, C> RetryMut<'a, X, Op, C> {
         Op: AsyncFnMut(&mut X) -> Result<T, E>,
         C: Classify<T, E>,
     {
-        let driver = Driver::new(self.policy, self.guards, self.request, self.seed);
-        let mut driver = pin!(driver.cancelled_by(self.cancel));
+        let driver = Driver::new(self.policy, self.guards, self.request, self.seed)
+            .cancelled_by(self.cancel)
+            .recorded_by(self.recorder.as_ref(), String::new);
+        let mut driver = pin!(driver);
         let (classifier, mut last) = (&self.classifier, None);
         // Until the driver wants its first attempt there is none.
         let none = pin!(None::<Pending<Result<T, E>>>);

@@ -7,13 +7,14 @@ mod work;
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
-use seawall_engine::{KeyGuards, Kind, Policy, Request, Start, Time};
+use seawall_engine::{KeyGuards, Kind, Policy, Request, Start, Time, Trace};
 
 pub use future::{Reported, ReportedFuture, RetryFuture};
 pub use lent::RetryMut;
 
 use crate::classify::{ByMark, Classify, EveryError, Fault, When};
 use crate::driver::Driver;
+use crate::recording::Recorder;
 use crate::{Error, Recovered};
 use work::Operations;
 
@@ -83,6 +84,7 @@ where
         guards: None,
         seed: None,
         cancel: None,
+        recorder: None,
         request: Request::default(),
         operation,
         classifier: EveryError,
@@ -180,6 +182,7 @@ pub struct Retry<'a, Op, C> {
     guards: Option<&'a KeyGuards>,
     seed: Option<u64>,
     cancel: Option<&'a crate::CancelToken>,
+    recorder: Option<Recorder<'a>>,
     request: Request,
     operation: Op,
     classifier: C,
@@ -249,6 +252,33 @@ impl<'a, Op, C> Retry<'a, Op, C> {
         self
     }
 
+    /// Writes the call down, and gives its [`Trace`] to `hook` once it is over, also when its future
+    /// is dropped half way: all that is needed to run it again and see every decision once more
+    /// ([`Trace::replay`]). It holds the policy, times, outcomes and the guards' answers; nothing of
+    /// what the operation was given or gave back.
+    ///
+    /// The hook runs where the call ends and should not take long; when it panics the call ends as
+    /// it would have. A call takes memory for each time that it is woken while it is recorded, and
+    /// none while it is not.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Mutex;
+    ///
+    /// let policy = seawall::Policy::default();
+    /// let traces = Mutex::new(Vec::new());
+    /// seawall::retry(&policy, || async { Ok::<_, std::io::Error>("row") })
+    ///     .record(|trace| traces.lock().unwrap().push(trace))
+    ///     .await?;
+    /// let trace = traces.into_inner()?.remove(0);
+    /// assert_eq!(trace.replay(), trace);
+    /// # Ok(()) }
+    /// ```
+    pub fn record(mut self, hook: impl Fn(Trace) + Send + Sync + 'a) -> Self {
+        self.recorder = Some(Recorder::new(hook));
+        self
+    }
+
     /// Resolves to the value together with the call's history.
     pub fn reported(self) -> Reported<Self> {
         Reported::new(self)
@@ -313,6 +343,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
             guards: self.guards,
             seed: self.seed,
             cancel: self.cancel,
+            recorder: self.recorder,
             request: self.request,
             operation: self.operation,
             classifier,
@@ -333,7 +364,8 @@ where
     fn into_future(self) -> Self::IntoFuture {
         RetryFuture::new(
             Driver::new(self.policy, self.guards, self.request, self.seed)
-                .cancelled_by(self.cancel),
+                .cancelled_by(self.cancel)
+                .recorded_by(self.recorder.as_ref(), String::new),
             Operations::new(self.operation, self.classifier),
         )
     }
