@@ -217,6 +217,10 @@ impl<'a> Driver<'a> {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            // Before anything is decided: a hedge of a body that is gone would end the call.
+            if !work.is_replayable() {
+                call.fact(at, Fact::Replayable(false));
+            }
             match call.poll(at) {
                 Action::Start(start) => {
                     *this.draining = false;
@@ -247,9 +251,6 @@ impl<'a> Driver<'a> {
                         if wait.drain {
                             continue;
                         }
-                    }
-                    if !work.is_replayable() {
-                        call.fact(at, Fact::Replayable(false));
                     }
                     let anchor = match this.anchor {
                         Some(anchor) => anchor,

@@ -39,6 +39,22 @@ async fn g01_the_loser_is_gone_from_the_wire_as_soon_as_the_call_returns() {
     }
 }
 
+/// A body that cannot be sent a second time is known as such before the hedge is due, and goes on
+/// undisturbed.
+#[tokio::test]
+async fn h1_a_stream_that_is_gone_is_not_hedged() {
+    for protocol in Protocol::BOTH {
+        let server = protocol.server(Reply::ok("x").after(ms(200)));
+        let client = protocol.client(hedging(50).replay_limit(seawall::Size(16)));
+        let body = http_body_util::Full::new(bytes::Bytes::from_static(&[b'x'; 40]));
+        let call = client.put(server.url("/"));
+        let response = call.body_stream(reqwest::Body::wrap(body)).send().await;
+        let report = response.unwrap().report().clone();
+        let sent = (report.attempts_sent(), server.requests().len());
+        assert_eq!((report.ending(), sent), (Some(&Ending::Success), (1, 1)));
+    }
+}
+
 /// Sets it when it is dropped.
 struct Dropped(Arc<AtomicBool>);
 

@@ -10,5 +10,6 @@ mod hedges;
 mod latency;
 mod probes;
 mod protocol;
+mod recorded;
 mod rules;
 mod stand;

@@ -15,6 +15,7 @@ const ONCE: Asked = Asked {
     once: true,
     seed: None,
     cancel: None,
+    recorded: false,
 };
 
 fn waiting(millis: u64) -> PolicyBuilder {

@@ -1,13 +1,13 @@
 //! One and the same thing to call, through each driver.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use seawall::{
     BudgetSettings, CancelToken, Client, Error, ErrorKind, Guards, KeyGuards, Outcome, Phase,
-    Policy, Report, ReportExt, Time, blocking,
+    Policy, Report, ReportExt, Time, Trace, blocking,
 };
 use seawall_testserver::{Reply, Request, Server};
 
@@ -26,6 +26,8 @@ pub(crate) struct Asked {
     pub(crate) seed: Option<u64>,
     /// Cancelled after so many milliseconds.
     pub(crate) cancel: Option<u64>,
+    /// Its trace is wanted.
+    pub(crate) recorded: bool,
 }
 
 /// How a call ended.
@@ -37,6 +39,33 @@ pub(crate) struct Called {
     pub(crate) retry_in: Option<Duration>,
     /// The error's words.
     pub(crate) told: String,
+    /// As it was recorded, if it was.
+    pub(crate) trace: Option<Trace>,
+}
+
+impl Called {
+    fn with(self, traces: &Traces) -> Self {
+        let mut traces = traces.take();
+        assert!(traces.len() <= 1, "a call is recorded once");
+        let trace = traces.pop();
+        Self { trace, ..self }
+    }
+}
+
+/// What a recorder was given.
+#[derive(Clone, Default)]
+pub(crate) struct Traces(Arc<Mutex<Vec<Trace>>>);
+
+impl Traces {
+    /// A recorder.
+    pub(crate) fn keep(&self) -> impl Fn(Trace) + Send + Sync + 'static {
+        let traces = Arc::clone(&self.0);
+        move |trace| traces.lock().unwrap().push(trace)
+    }
+
+    pub(crate) fn take(&self) -> Vec<Trace> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
 }
 
 /// Something that is called through a driver, with guards that its calls share.
@@ -133,12 +162,14 @@ fn called<E>(result: Result<(u16, Report), Error<E>>) -> Called {
             report,
             retry_in: None,
             told: String::new(),
+            trace: None,
         },
         Err(error) => Called {
             result: Err(error.kind()),
             report: error.report().clone(),
             retry_in: error.retry_in(),
             told: error.to_string(),
+            trace: None,
         },
     }
 }
@@ -163,7 +194,11 @@ impl Stand for Async {
             if let Some(seed) = asked.seed {
                 call = call.seed(seed);
             }
-            called(call.reported().await)
+            let traces = Traces::default();
+            if asked.recorded {
+                call = call.record(traces.keep());
+            }
+            called(call.reported().await).with(&traces)
         })
     }
 
@@ -195,7 +230,11 @@ impl Stand for Blocking {
         if let Some(seed) = asked.seed {
             call = call.seed(seed);
         }
-        called(call.run_reported())
+        let traces = Traces::default();
+        if asked.recorded {
+            call = call.record(traces.keep());
+        }
+        called(call.run_reported()).with(&traces)
     }
 
     fn sent(&self) -> usize {
@@ -247,8 +286,13 @@ impl Stand for AsyncClient {
         if let Some(seed) = asked.seed {
             call = call.seed(seed);
         }
+        let traces = Traces::default();
+        if asked.recorded {
+            call = call.record(traces.keep());
+        }
         let sent = runtime().block_on(call.send());
-        called(sent.map(|response| (response.status().as_u16(), response.report().clone())))
+        let sent = sent.map(|response| (response.status().as_u16(), response.report().clone()));
+        called(sent).with(&traces)
     }
 
     fn sent(&self) -> usize {
@@ -272,8 +316,13 @@ impl Stand for BlockingClient {
         if let Some(seed) = asked.seed {
             call = call.seed(seed);
         }
+        let traces = Traces::default();
+        if asked.recorded {
+            call = call.record(traces.keep());
+        }
         let sent = call.send();
-        called(sent.map(|response| (response.status().as_u16(), response.report().clone())))
+        let sent = sent.map(|response| (response.status().as_u16(), response.report().clone()));
+        called(sent).with(&traces)
     }
 
     fn sent(&self) -> usize {

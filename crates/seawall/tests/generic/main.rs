@@ -8,6 +8,7 @@ mod guards;
 mod hedges;
 mod hooks;
 mod nested;
+mod recorded;
 mod results;
 mod runner;
 

@@ -1,11 +1,12 @@
 //! What a scenario needs to run on any of the drivers.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use seawall::blocking::Attempt;
 use seawall::{
     Backoff, BudgetKind, BudgetSettings, CancelToken, Error, Jitter, KeyGuards, Outcome, Phase,
-    Policy, PolicyBuilder, Report,
+    Policy, PolicyBuilder, Report, Trace,
 };
 
 /// What an operation gives back: something like a status, or an error.
@@ -33,6 +34,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) idempotent: bool,
     /// Cancelled after so many ticks.
     pub(crate) cancel: Option<u32>,
+    /// Where its trace goes.
+    pub(crate) traces: Option<&'a Mutex<Vec<Trace>>>,
 }
 
 impl<'a> Setup<'a> {
@@ -42,6 +45,7 @@ impl<'a> Setup<'a> {
             guards: None,
             idempotent: true,
             cancel: None,
+            traces: None,
         }
     }
 }
@@ -143,6 +147,9 @@ impl Runner for Async {
             if let Some(guards) = setup.guards {
                 call = call.guards(guards);
             }
+            if let Some(traces) = setup.traces {
+                call = call.record(|trace| traces.lock().unwrap().push(trace));
+            }
             let result = call.reported().await;
             let took = began.elapsed();
             Ended { result, took }
@@ -181,6 +188,9 @@ impl Runner for Lent {
             if let Some(guards) = setup.guards {
                 call = call.guards(guards);
             }
+            if let Some(traces) = setup.traces {
+                call = call.record(|trace| traces.lock().unwrap().push(trace));
+            }
             let result = call.run_reported().await;
             let took = began.elapsed();
             Ended { result, took }
@@ -216,6 +226,9 @@ impl Runner for Blocking {
             .cancel(&token);
             if let Some(guards) = setup.guards {
                 call = call.guards(guards);
+            }
+            if let Some(traces) = setup.traces {
+                call = call.record(|trace| traces.lock().unwrap().push(trace));
             }
             let result = call.run_reported();
             let took = began.elapsed();
