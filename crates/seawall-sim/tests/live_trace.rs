@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall::{
-    Action, Backoff, BreakerSettings, BudgetKind, BudgetSettings, BulkheadSettings, Client, Ending,
-    Error, Fact, HedgeSettings, Jitter, Kind, LimiterSettings, Policy, PolicyBuilder, RetryAfter,
-    ThrottleSettings, Trace, blocking,
+    Action, Backoff, BreakerSettings, BudgetKind, BudgetSettings, BulkheadSettings, Call, Client,
+    Ending, Error, Fact, HedgeSettings, Jitter, Kind, LimiterSettings, Outcome, Phase, Policy,
+    PolicyBuilder, RetryAfter, Settled, ThrottleSettings, Time, Trace, Unguarded, blocking,
 };
 use seawall_sim::replay;
 use seawall_testserver::{RefusedPort, Reply, Request, Script, Server};
@@ -70,18 +70,23 @@ impl Production {
         std::fs::write(&path, serde_json::to_vec_pretty(&traces).unwrap()).unwrap();
         let read: Vec<Trace> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let again: Vec<Trace> = read.iter().map(replay).collect();
-        // One by one, so that a difference can be read.
         for (recorded, again) in traces.iter().zip(&again) {
-            let recorded = serde_json::to_string_pretty(recorded).unwrap();
-            let again = serde_json::to_string_pretty(again).unwrap();
-            if let Some((was, is)) = recorded.lines().zip(again.lines()).find(|(a, b)| a != b) {
-                panic!("{}: {was} in production, {is} in the simulator", self.name);
-            }
+            assert_same(self.name, recorded, again);
         }
         let bytes = serde_json::to_vec_pretty(&again).unwrap();
         assert!(bytes == std::fs::read(&path).unwrap(), "{}", self.name);
         traces
     }
+}
+
+/// Line by line, so that a difference can be read.
+fn assert_same(name: &str, recorded: &Trace, again: &Trace) {
+    let recorded = serde_json::to_string_pretty(recorded).unwrap();
+    let again = serde_json::to_string_pretty(again).unwrap();
+    if let Some((was, is)) = recorded.lines().zip(again.lines()).find(|(a, b)| a != b) {
+        panic!("{name}: {was} in production, {is} in the simulator");
+    }
+    assert_eq!(recorded.len(), again.len(), "{name}");
 }
 
 fn endings(traces: &[Trace]) -> Vec<Option<Ending>> {
@@ -364,9 +369,27 @@ fn calls_recorded_long_ago() {
     assert_eq!(text.lines().count(), 10);
     for line in text.lines() {
         let read: Trace = serde_json::from_str(line).unwrap();
-        let again = serde_json::to_string_pretty(&replay(&read)).unwrap();
-        assert_eq!(again, serde_json::to_string_pretty(&read).unwrap());
+        assert_same(line, &read, &replay(&read));
     }
+}
+
+/// Two cores may read two times.
+#[test]
+fn a_clock_that_goes_back_changes_no_order() {
+    let (policy, at) = (policy().build().unwrap(), Time::from_nanos);
+    let mut call = Call::new(&policy, Default::default(), 7, at(1_000));
+    let mut trace = Trace::new(&policy, Default::default(), 7, at(1_000));
+    for now in [1_000, 1_001] {
+        trace.poll(&mut call, &Unguarded, at(now));
+    }
+    let settled = Settled::new(Outcome::Transient(Phase::Ambiguous));
+    let ended = Fact::Ended { number: 1, settled };
+    trace.fact(&mut call, &Unguarded, at(900), ended);
+    trace.poll(&mut call, &Unguarded, at(901));
+    trace.fact(&mut call, &Unguarded, at(899), Fact::Cancelled);
+    trace.poll(&mut call, &Unguarded, at(899));
+    assert_eq!(endings(&[trace.clone()]), [Some(Ending::Cancelled)]);
+    assert_same("back", &trace, &replay(&trace));
 }
 
 /// The comparison is worth something: with another decision anywhere it fails.

@@ -237,7 +237,7 @@ async fn d6_client_a_recorded_body_in_pieces() {
 
 #[tokio::test]
 async fn d2_client_a_recorded_attempt_that_is_cut_off() {
-    let policy = bare().attempt_timeout(ms(60)).max_attempts(2);
+    let policy = bare().attempt_timeout(ms(500)).max_attempts(2);
     let watched = Watched::new(policy, [Reply::hang(), Reply::ok("x")]);
     let url = watched.server.url("/");
     watched.client.get(url).send().await.unwrap();
