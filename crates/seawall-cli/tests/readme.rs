@@ -80,6 +80,23 @@ mod http {
     }
 }
 
+mod incident {
+    use std::sync::mpsc::Sender;
+
+    use seawall::{Client, Error, Trace};
+
+    pub(super) fn recording(traces: Sender<Trace>) -> Result<Client, Error> {
+        let client = seawall::Client::builder()
+            .record(move |trace| drop(traces.send(trace)))
+            .build()?;
+        Ok(client)
+    }
+
+    pub(super) fn runs_again(trace: Trace) {
+        assert_eq!(seawall_sim::replay(&trace), trace);
+    }
+}
+
 mod server {
     use axum::Router;
     use axum::http::StatusCode;
@@ -137,6 +154,8 @@ fn every_block_of_rust_stands_here() {
         http::calls,
         http::policy,
         server::example,
+        incident::recording,
+        incident::runs_again,
     );
     let here = squeezed(include_str!("readme.rs"));
     let mut found = 0;
@@ -147,7 +166,7 @@ fn every_block_of_rust_stands_here() {
             found += 1;
         }
     }
-    assert!(found >= 7, "{found}");
+    assert!(found >= 9, "{found}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod spool;
 mod story;
 mod summary;
 mod timeline;
+mod trace_file;
 mod writer;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ use calls::Calls;
 use output::Output;
 use request::Template;
 use timeline::Timeline;
+use trace_file::TraceFile;
 use writer::Writer;
 
 /// How long a call that was interrupted has to be told of before the process ends.
@@ -115,6 +117,11 @@ pub(crate) struct CallOptions {
     #[arg(long, value_name = "FILE")]
     report_file: Option<PathBuf>,
 
+    /// Record every call in this file, one JSON object for each: all that is needed to tell it step
+    /// by step (`explain --trace`) and to run it again. It has no headers, bodies or queries
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// A policy file (TOML, JSON or YAML), or preset:NAME
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     policy: Option<PathBuf>,
@@ -165,6 +172,11 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
     let output = Output::open(options)?;
     let format = options.report_format();
     let report = writer::report_file(options)?;
+    let traces = options
+        .trace
+        .as_deref()
+        .map(TraceFile::create)
+        .transpose()?;
     let single = options.count == 1;
     // Many bodies on the same terminal leave no room for a bar.
     let watched =
@@ -184,13 +196,21 @@ async fn run_calls(options: &CallOptions, policy: seawall::Policy) -> Result<Exi
     if let Some(timeline) = timeline.as_ref().filter(|_| single) {
         builder = timeline.watch(builder);
     }
+    if let Some(traces) = traces.clone() {
+        builder = builder.record(move |trace| traces.write(&trace));
+    }
     let client = builder
         .build()
         .map_err(|error| Complaint::usage(story::with_cause(&error)))?;
     let writer = Writer::new(options, &client, format, report, output, timeline);
-    Calls::new(options, client, template, interrupt)
+    let exit = Calls::new(options, client, template, interrupt)
         .run(writer)
-        .await
+        .await?;
+    match traces.map_or(Ok(()), |traces| traces.finish()) {
+        // What was wrong with the calls themselves goes first.
+        Err(complaint) if exit != Exit::SUCCESS => Err(complaint.with_exit(exit)),
+        finished => finished.map(|()| exit),
+    }
 }
 
 /// Calls per second.

@@ -14,7 +14,7 @@ const AT_ONCE: Duration = Duration::from_millis(1_500);
 
 const LONG_WAIT: &str = r#"backoff={ kind = "fixed", base = "20s", cap = "20s", jitter = "none" }"#;
 
-fn signal(child: &Child, name: &str) -> Instant {
+pub(crate) fn signal(child: &Child, name: &str) -> Instant {
     let id = child.id().to_string();
     let sent = Command::new("sh")
         .args(["-c", "kill -s $0 $1", name, &id])
@@ -24,7 +24,7 @@ fn signal(child: &Child, name: &str) -> Instant {
 }
 
 #[track_caller]
-fn ended_at_once(child: Child, signalled: Instant, code: i32) -> Run {
+pub(crate) fn ended_at_once(child: Child, signalled: Instant, code: i32) -> Run {
     let run = wait(child, signalled);
     assert_eq!(run.code, code, "{}", run.stderr);
     assert!(run.took < AT_ONCE, "{:?}", run.took);

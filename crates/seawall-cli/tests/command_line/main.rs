@@ -17,3 +17,4 @@ mod reports;
 mod requests;
 mod rules;
 mod simulate;
+mod traces;

@@ -1,3 +1,5 @@
+mod incident;
+
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args};
@@ -14,8 +16,12 @@ use crate::terminal;
 /// Say what a policy comes to: its schedule, the longest call, the load it can add, warnings
 ///
 /// Prints every field of the policy as a file that reads back as equal, and then what follows from
-/// it. No request is sent.
+/// it. With --trace, tells recorded calls step by step instead. No request is sent.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 success · 2 usage or configuration · 1 anything else, and a recorded \
+call that is decided otherwise today"
+)]
 pub(crate) struct ExplainOptions {
     /// A policy file (TOML, JSON or YAML), or preset:NAME; the defaults without one
     #[arg(value_name = "POLICY")]
@@ -24,6 +30,17 @@ pub(crate) struct ExplainOptions {
     /// Print one JSON object instead
     #[arg(long)]
     json: bool,
+
+    /// Tell the calls of this file, which `call --trace` wrote: what happened, what the guards
+    /// answered, what was decided, and whether it would be today
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "policy", "json", "set", "max_attempts", "deadline", "attempt_timeout", "hedge_after",
+        ]
+    )]
+    trace: Option<PathBuf>,
 
     #[command(flatten)]
     changes: PolicyOptions,
@@ -38,6 +55,10 @@ struct Explained<'a> {
 }
 
 pub(crate) fn run(options: &ExplainOptions, matches: &ArgMatches) -> Result<Exit, Complaint> {
+    if let Some(path) = &options.trace {
+        let (text, exit) = incident::told(path)?;
+        return print(&text, exit);
+    }
     let policy = options.changes.policy(options.policy.as_deref(), matches)?;
     let explanation = Explanation::of(&policy);
     let text = if options.json {
@@ -52,12 +73,16 @@ pub(crate) fn run(options: &ExplainOptions, matches: &ArgMatches) -> Result<Exit
         let fields = to_toml(&policy).map_err(|error| Complaint::usage(error.to_string()))?;
         format!("{fields}\n{explanation}")
     };
-    match terminal::print(&text) {
+    print(&text, Exit::SUCCESS)
+}
+
+fn print(text: &str, exit: Exit) -> Result<Exit, Complaint> {
+    match terminal::print(text) {
         // Who closes the pipe has read enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::SUCCESS),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit),
         Err(error) => Err(Complaint::other(format!(
             "stdout: cannot be written: {error}"
         ))),
-        Ok(()) => Ok(Exit::SUCCESS),
+        Ok(()) => Ok(exit),
     }
 }
