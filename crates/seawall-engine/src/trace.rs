@@ -16,7 +16,9 @@ use crate::{
 /// One call, complete: enough to run it again and see every decision once more.
 ///
 /// The format of the engine's own tests, and of an incident replayed later: [`replay`](Self::replay)
-/// of a recorded trace gives an equal one.
+/// of a recorded trace gives an equal one. Every driver of `seawall` makes one of a live call with
+/// `record`. Only a policy with a [`Backoff::custom`](crate::Backoff::custom) cannot be written to a
+/// file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// What it shows, for people.

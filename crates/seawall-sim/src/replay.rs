@@ -13,7 +13,8 @@ use crate::calendar::Calendar;
 
 /// Runs a recorded call through the simulator's queue of events: what happened then happens again
 /// at its time, the guards answer as they did, and the decisions are written down anew. Equal to
-/// `trace` byte for byte, if the engine decides as it did when the call was recorded.
+/// `trace` byte for byte, if the engine decides as it did when the call was recorded: by `record`, of
+/// any driver of `seawall`.
 ///
 /// ```
 /// use seawall_engine::{Call, Fact, Outcome, Policy, Request, Settled, Time, Trace, Unguarded};

@@ -392,6 +392,23 @@ fn a_clock_that_goes_back_changes_no_order() {
     assert_same("back", &trace, &replay(&trace));
 }
 
+/// Times of anybody's making, the ends of time among them: the order is still that of the steps.
+#[test]
+fn a_trace_with_times_that_cannot_be() {
+    let times = [0, u64::MAX, 1, u64::MAX - 1, 1 << 63, 5, 1 << 40];
+    for (first, second) in times.into_iter().flat_map(|a| times.map(|b| (a, b))) {
+        let (policy, at) = (policy().build().unwrap(), Time::from_nanos);
+        let mut trace = Trace::new(&policy, Default::default(), 7, at(second));
+        let mut call = Call::new(&policy, Default::default(), 7, at(second));
+        for time in [first, second, first, 3, second] {
+            trace.fact(&mut call, &Unguarded, at(time), Fact::Drained);
+            trace.poll(&mut call, &Unguarded, at(time));
+        }
+        assert_same("ends of time", &trace, &trace.replay());
+        assert_same("ends of time", &trace, &replay(&trace));
+    }
+}
+
 /// The comparison is worth something: with another decision anywhere it fails.
 #[tokio::test]
 async fn another_policy_would_have_decided_otherwise() {
