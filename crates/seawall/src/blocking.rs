@@ -187,17 +187,17 @@ impl<'a, Op, C> Retry<'a, Op, C> {
             ..self.request
         };
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        let mut recording = self
-            .recorder
-            .map(|recorder| Recording::new(&recorder, String::new()));
-        if let Some(recording) = &mut recording {
+        let recording = self.recorder.map(|recorder| {
+            let mut recording = Recording::new(&recorder, String::new());
             recording.begin(policy, request, seed, now);
-        }
+            Box::new(recording)
+        });
         let mut running = Running {
             call: Call::new(policy, request, seed, now),
             policy,
             guards,
             recording,
+            over: false,
         };
         let mut last = None;
         loop {
@@ -231,7 +231,7 @@ impl<'a, Op, C> Retry<'a, Op, C> {
                     now = clock::real_now();
                 }
                 Action::Finish(finish) => {
-                    running.end_recording();
+                    running.end();
                     let last = last.map(|last| last.map_err(C::into_error));
                     let mut report = || running.call.take_report();
                     let value = Error::conclude(finish, last, &mut report)?;
@@ -288,18 +288,20 @@ struct Running<'a> {
     call: Call,
     policy: &'a Policy,
     guards: &'a KeyGuards,
-    /// Until the call is over.
-    recording: Option<Recording<'a>>,
+    /// Behind a pointer, as most calls have none.
+    recording: Option<Box<Recording<'a>>>,
+    over: bool,
 }
 
 impl Running<'_> {
     fn told(&mut self) -> Told<'_> {
-        let recording = self.recording.as_mut();
+        let recording = self.recording.as_deref_mut();
         Told::new(&mut self.call, self.policy, self.guards, recording)
     }
 
-    fn end_recording(&mut self) {
-        if let Some(mut recording) = self.recording.take() {
+    fn end(&mut self) {
+        self.over = true;
+        if let Some(recording) = &mut self.recording {
             recording.end();
         }
     }
@@ -307,8 +309,10 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.told().fact(clock::real_now(), Fact::Dropped);
-        self.end_recording();
+        if !self.over {
+            self.told().fact(clock::real_now(), Fact::Dropped);
+            self.end();
+        }
     }
 }
 

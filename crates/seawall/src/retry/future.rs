@@ -87,6 +87,7 @@ where
     type Output = Result<(T, Report), Error<C::Error>>;
     type IntoFuture = ReportedFuture<'a, Op, Fut, C, T, E>;
 
+    #[inline]
     fn into_future(self) -> Self::IntoFuture {
         ReportedFuture {
             inner: self.retry.into_future(),
@@ -111,6 +112,7 @@ where
 {
     type Output = Result<(T, Report), Error<C::Error>>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut inner = self.project().inner;
         match inner.as_mut().poll(context) {

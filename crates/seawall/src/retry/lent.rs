@@ -188,6 +188,7 @@ enum Turn {
 }
 
 /// Drives the call with one attempt in its hands, until it wants the next.
+#[inline]
 fn turn<'a, Fut, C, T, E>(
     mut driver: Pin<&'a mut Driver<'_>>,
     attempt: Pin<&'a mut Option<Fut>>,
@@ -231,6 +232,7 @@ where
     Fut: Future<Output = Result<T, E>>,
     C: Classify<T, E>,
 {
+    #[inline]
     fn start(mut self: Pin<&mut Self>, start: Start, _: Time) {
         self.next = Some(start);
     }
@@ -241,6 +243,7 @@ where
         }
     }
 
+    #[inline]
     fn poll_ended(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(u32, Settled)> {
         let Some(attempt) = self.attempt.as_mut().as_pin_mut() else {
             return Poll::Pending;
@@ -258,6 +261,7 @@ where
         Poll::Ready(())
     }
 
+    #[inline]
     fn is_made_outside(&self) -> bool {
         self.next.is_some()
     }
