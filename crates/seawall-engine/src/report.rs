@@ -2,6 +2,7 @@ use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::boxed::Box;
+use std::collections::VecDeque;
 use std::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -101,7 +102,9 @@ pub struct Report {
 /// The attempts after the first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct More {
-    kept: Vec<Record>,
+    early: Vec<Record>,
+    /// A ring, since a call that goes on for long drops one of these with each attempt.
+    late: VecDeque<Record>,
     omitted: u32,
 }
 
@@ -145,8 +148,10 @@ impl Report {
 
     /// The attempts that ended, in the order of their numbers.
     pub fn attempts(&self) -> impl DoubleEndedIterator<Item = &Record> + Clone {
-        let more = self.more.as_deref().map_or(&[][..], |more| &more.kept);
-        self.first.iter().chain(more)
+        let more = self.more.iter();
+        self.first
+            .iter()
+            .chain(more.flat_map(|more| more.early.iter().chain(&more.late)))
     }
 
     /// The number of the attempt whose response or error the caller got.
@@ -187,15 +192,25 @@ impl Report {
 
 impl More {
     fn add(&mut self, record: Record) {
+        let number = record.number;
+        let is_before = |kept: &Record| kept.number < number;
         // Attempts overlap only when hedged, so the place is at or near the end.
-        let place = self
-            .kept
-            .iter()
-            .rposition(|kept| kept.number < record.number)
-            .map_or(0, |i| i + 1);
-        self.kept.insert(place, record);
-        if self.kept.len() > FIRST_KEPT - 1 + LAST_KEPT {
-            self.kept.remove(FIRST_KEPT - 1);
+        let is_early = self.early.last().is_none_or(|last| !is_before(last));
+        if is_early || self.early.len() < FIRST_KEPT - 1 {
+            let place = self.early.iter().rposition(is_before).map_or(0, |i| i + 1);
+            self.early.insert(place, record);
+            if self.early.len() < FIRST_KEPT {
+                return;
+            }
+            if let Some(last) = self.early.pop() {
+                self.late.push_front(last);
+            }
+        } else {
+            let place = self.late.iter().rposition(is_before).map_or(0, |i| i + 1);
+            self.late.insert(place, record);
+        }
+        if self.late.len() > LAST_KEPT {
+            self.late.pop_front();
             self.omitted += 1;
         }
     }

@@ -9,6 +9,7 @@ pub struct Histogram {
     cells: Vec<u64>,
     count: u64,
     sum: u128,
+    min: u64,
     max: u64,
 }
 
@@ -18,6 +19,7 @@ impl Default for Histogram {
             cells: vec![0; CELLS],
             count: 0,
             sum: 0,
+            min: u64::MAX,
             max: 0,
         }
     }
@@ -30,6 +32,7 @@ impl Histogram {
         self.cells[cell(nanos)] += 1;
         self.count += 1;
         self.sum += u128::from(nanos);
+        self.min = self.min.min(nanos);
         self.max = self.max.max(nanos);
     }
 
@@ -55,8 +58,8 @@ impl Histogram {
         }
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
-        for (index, &count) in self.cells.iter().enumerate() {
-            seen += count;
+        for index in self.used() {
+            seen += self.cells[index];
             if seen >= rank {
                 return Some(middle(index).min(self.max as f64));
             }
@@ -73,9 +76,17 @@ impl Histogram {
     /// Forgets everything.
     pub fn clear(&mut self) {
         if self.count > 0 {
-            self.cells.fill(0);
-            (self.count, self.sum, self.max) = (0, 0, 0);
+            let used = self.used();
+            self.cells[used].fill(0);
+            (self.count, self.sum) = (0, 0);
+            (self.min, self.max) = (u64::MAX, 0);
         }
+    }
+
+    /// The cells that may have something in them, of a histogram that does: most have few, and the
+    /// rows of a run ask often.
+    fn used(&self) -> core::ops::RangeInclusive<usize> {
+        cell(self.min)..=cell(self.max)
     }
 }
 
