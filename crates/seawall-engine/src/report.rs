@@ -301,3 +301,50 @@ impl fmt::Display for Rounded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Draws, Phase};
+
+    fn record(number: u32) -> Record {
+        Record {
+            number,
+            kind: Kind::Retry,
+            started: Time::ZERO,
+            duration: Duration::ZERO,
+            wait: Duration::ZERO,
+            wait_reason: None,
+            capped: false,
+            outcome: Outcome::Transient(Phase::Ambiguous),
+            note: Note::None,
+            hint: None,
+        }
+    }
+
+    /// Hedged attempts end in another order than that of their numbers.
+    #[test]
+    fn e2_what_is_kept_is_sorted_whatever_the_order_of_the_ends() {
+        for seed in 0..200 {
+            let draws = Draws::new(seed);
+            let count = draws.draw(1, 0) % 80;
+            let mut ends: Vec<u32> = (1..=count as u32).collect();
+            ends.sort_by_key(|&number| u64::from(number) + draws.draw(2, number.into()) % 9);
+            let mut report = Report::new(Time::ZERO);
+            let mut expected = Vec::new();
+            let mut omitted = 0;
+            for number in ends {
+                report.push(record(number));
+                expected.push(number);
+                expected.sort_unstable();
+                if expected.len() > FIRST_KEPT + LAST_KEPT {
+                    expected.remove(FIRST_KEPT);
+                    omitted += 1;
+                }
+                let kept: Vec<u32> = report.attempts().map(|kept| kept.number).collect();
+                assert_eq!(kept, expected, "seed {seed}");
+                assert_eq!(report.attempts_omitted(), omitted);
+            }
+        }
+    }
+}
