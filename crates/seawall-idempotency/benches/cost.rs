@@ -1,16 +1,17 @@
-//! What the layer costs: the example's `POST /orders` with it and without, on SQLite and Postgres,
-//! with 1 client and 32, on this machine, in this run. Prints a table.
+//! What the layer costs: the example's `POST /orders` with it and without, on SQLite, on Postgres
+//! beside it and on Postgres at the other end of a network, with 1 client and 32, on this machine,
+//! in this run. Prints a table.
 //!
 //! ```sh
 //! scripts/with-services cargo bench -p seawall-idempotency --bench cost
 //! ```
 //!
 //! `SEAWALL_COST_SECONDS` says how long each figure is measured (10), in `SEAWALL_COST_ROUNDS`
-//! rounds (5). Each round plays with and without after each other, so that both meet the same
+//! rounds (5), `SEAWALL_COST_NETWORK_MS` how long a round trip on the network takes (0.5). Each round plays with and without after each other, so that both meet the same
 //! machine; a figure is the median of its rounds.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,9 +30,14 @@ fn main() {
         "| store, clients | requests/s | with the layer | p50 ms | with | ratio | p99 ms | with |"
     );
     println!("|---|---|---|---|---|---|---|---|");
+    let milliseconds = number("SEAWALL_COST_NETWORK_MS", 0.5);
+    let round_trip = Duration::from_secs_f64(milliseconds / 1000.0);
+    let far = postgres.as_ref().map(|url| far_away(url, round_trip / 2));
+    let far_name = format!("postgres {milliseconds} ms away");
     for (store, place) in [
         ("sqlite", Some(directory.path().display().to_string())),
         ("postgres", postgres),
+        (&far_name, far),
     ] {
         let Some(place) = place else { continue };
         for clients in [1, 32] {
@@ -111,6 +117,54 @@ impl Figures {
             p99: median(|figures| figures.p99),
         }
     }
+}
+
+/// The same database at the other end of a network that takes so long in each direction.
+fn far_away(url: &str, one_way: Duration) -> String {
+    let (head, tail) = url.split_once('@').expect("a URL with a user");
+    let (server, database) = tail.split_once('/').expect("a URL with a database");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = listener.local_addr().expect("an address");
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(server) = TcpStream::connect(&server) else {
+                continue;
+            };
+            for socket in [&client, &server] {
+                socket.set_nodelay(true).expect("a socket");
+            }
+            let (from, to) = (client.try_clone(), server.try_clone());
+            carry(from.expect("a socket"), server, one_way);
+            carry(to.expect("a socket"), client, one_way);
+        }
+    });
+    format!("{head}@{near}/{database}?sslmode=disable")
+}
+
+/// Passes on what comes, each piece so long after it came.
+fn carry(mut from: TcpStream, mut to: TcpStream, after: Duration) {
+    let (sends, waits) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            if sends
+                .send((Instant::now() + after, buffer[..length].to_vec()))
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        for (at, piece) in waits {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            if to.write_all(&piece).is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
 }
 
 struct Service {

@@ -14,7 +14,6 @@ use http_body::Body;
 use tower_service::Service;
 
 use crate::body::ResponseBody;
-use crate::heartbeat::Heartbeat;
 use crate::layer::Shared;
 use crate::metrics::Event;
 use crate::replay::IDEMPOTENCY_GUARANTEE;
@@ -123,13 +122,12 @@ where
     let key = claim.key;
     // What was asked, should this owner be overtaken and answer with what is not its own.
     let asked = (shared.config.rederive.as_ref()).map(|_| (parts.clone(), body.clone()));
-    let heartbeat = Heartbeat::start(
-        shared.store.clone(),
-        key,
-        lease.fence,
+    let heartbeat = shared.heartbeats.start(
+        &shared.store,
+        (key, lease.fence),
         claim.lease,
         shared.config.store_timeout,
-        Arc::clone(&shared.metrics),
+        &shared.metrics,
     );
     let acquisition = Acquisition::held(
         key,

@@ -14,6 +14,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::body::ResponseBody;
+use crate::heartbeat::Heartbeats;
 use crate::problem::Occurrence;
 use crate::{Config, ConfigError, InFlight, Metrics, Principal, Secret, Store};
 
@@ -60,6 +61,7 @@ pub(crate) struct Shared<S> {
     pub(crate) config: Config,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) waiters: Arc<Semaphore>,
+    pub(crate) heartbeats: Heartbeats,
 }
 
 impl<S: Store> IdempotencyLayer<S> {
@@ -74,6 +76,7 @@ impl<S: Store> IdempotencyLayer<S> {
                 config: Config::default(),
                 metrics: Arc::new(Metrics::default()),
                 waiters: Arc::new(Semaphore::new(0)),
+                heartbeats: Heartbeats::default(),
             }),
         }
     }
@@ -144,6 +147,8 @@ impl<S: Store> IdempotencyLayer<S> {
             config: shared.config.clone(),
             metrics: Arc::clone(&shared.metrics),
             waiters: Arc::clone(&shared.waiters),
+            // Of one lease's length only, which the new settings may change.
+            heartbeats: Heartbeats::default(),
         }
     }
 }

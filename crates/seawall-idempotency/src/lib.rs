@@ -71,12 +71,15 @@
 //! a document of the route's rules to publish.
 #![forbid(unsafe_code)]
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod batch;
 mod body;
 mod canonical_json;
 mod clock;
 mod config;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod detached;
 mod downstream;
 mod execution;
 #[cfg(feature = "axum")]

@@ -12,6 +12,7 @@ use tower_service::Service;
 use tracing::Instrument;
 
 use crate::body::{RequestBodyError, ResponseBody, discard, read_request};
+use crate::detached::{Detached, Panicked};
 use crate::execution::{self, Job};
 use crate::layer::Shared;
 use crate::metrics::Event;
@@ -94,10 +95,11 @@ where
     let mut job = Job::new(Arc::clone(&shared), inner, parts, body, claim);
     let mut waiting = None;
     loop {
-        // The claim is made in the task that runs the handler: were it made here, a client that
-        // hangs up in the middle would leave a claim that nobody works on (R34).
-        let task = attempt(job).instrument(tracing::Span::current());
-        let retry_after = match config.tracker.spawn(task).await {
+        // A client that hangs up in the middle does not end it: neither the handler nor a claim that
+        // nobody would work on (R34).
+        let work = attempt(job).instrument(tracing::Span::current());
+        let work = Detached::new(config.tracker.track_future(work));
+        let retry_after = match work.await {
             Ok(Attempt::Answered(answer)) => return answer,
             Ok(Attempt::Busy {
                 job: same,
@@ -106,8 +108,8 @@ where
                 job = *same;
                 retry_after
             }
-            Err(error) => {
-                tracing::error!(%error, "the task of a request failed");
+            Err(Panicked) => {
+                tracing::error!("the work on a request panicked");
                 return Ok(shared.problem(Problem::HandlerFailed));
             }
         };

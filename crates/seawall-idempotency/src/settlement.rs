@@ -181,35 +181,50 @@ impl<S: Store> Settlement<'_, S> {
         commits: bool,
     ) -> Recorded {
         let patience = self.patience();
-        let written = async {
-            if !commits {
-                within(patience, transaction.undo()).await?;
-            }
-            within(patience, transaction.write(outcome, retention)).await
-        };
-        match written.await {
+        if !commits && let Err(error) = within(patience, transaction.undo()).await {
+            return self.not_written(transaction, error).await;
+        }
+        if self.shared.config.probe.is_none() {
+            let finished = transaction.write_and_commit(outcome, retention);
+            return match within(patience, finished).await {
+                Ok(Fenced::Held) => Recorded::Yes,
+                Ok(Fenced::Lost) => Recorded::Overtaken,
+                Err(error @ StoreError::TransactionEnded) => {
+                    self.not_written(transaction, error).await
+                }
+                Err(error) => self.read_back(outcome, error).await,
+            };
+        }
+        match within(patience, transaction.write(outcome, retention)).await {
             Ok(Fenced::Held) => {}
             Ok(Fenced::Lost) => {
                 roll_back(transaction, patience).await;
                 return Recorded::Overtaken;
             }
-            Err(error @ StoreError::TransactionEnded) => {
-                // Whatever was written may be there: a repeat must not run.
-                roll_back(transaction, patience).await;
-                self.mark_unknown(TRIES).await;
-                return Recorded::Failed(error);
-            }
-            Err(error) => {
-                // No commit was sent: whatever was written is gone.
-                self.release().await;
-                return Recorded::Failed(error);
-            }
+            Err(error) => return self.not_written(transaction, error).await,
         }
         self.shared.reached(Point::BeforeCommit, self.key).await;
         match within(patience, transaction.commit()).await {
             Ok(()) => Recorded::Yes,
             Err(error) => self.read_back(outcome, error).await,
         }
+    }
+
+    /// After an error before any commit was sent.
+    async fn not_written(
+        &self,
+        transaction: &dyn HandlerTransaction,
+        error: StoreError,
+    ) -> Recorded {
+        if matches!(error, StoreError::TransactionEnded) {
+            // Whatever the handler wrote may be there: a repeat must not run.
+            roll_back(transaction, self.patience()).await;
+            self.mark_unknown(TRIES).await;
+        } else {
+            // Whatever was written is gone.
+            self.release().await;
+        }
+        Recorded::Failed(error)
     }
 
     /// After a commit whose outcome is unknown: finds out (R33).

@@ -65,6 +65,11 @@ pub enum OnUnknown {
     /// Only for handlers whose effects all go through the store's transaction
     /// ([`IdemTx`](crate::IdemTx)), or carry a stable downstream key ([`IdemKey`](crate::IdemKey)):
     /// for any other this makes duplicates.
+    ///
+    /// A claim then need not outlive a crash of the database, since a repeat would run all the
+    /// same: SQLite and Postgres do not wait for the disk with it, and the commit of effect, record
+    /// and response is the only one of a request that does. A crash that forgets the claim has
+    /// forgotten all that was committed after it.
     Reexecute,
 }
 

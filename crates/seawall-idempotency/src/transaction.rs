@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::Extensions;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::detached::Detached;
 use crate::heartbeat::Heartbeat;
 use crate::patience::within;
 use crate::{Fence, Fenced, RecordKey, Retention, Store, StoreError, StoredOutcome};
@@ -70,6 +71,36 @@ pub trait TxStore: Store {
         &self,
         transaction: TransactionOf<Self>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// [`write`](Self::write) and [`commit`](Self::commit) as one, for a store that saves a round
+    /// trip by that. Whatever was not committed is rolled back when this returns.
+    ///
+    /// `Held`: it is committed. `Lost` and [`StoreError::TransactionEnded`]: it is not. Any other
+    /// error says that the outcome of the commit is unknown.
+    ///
+    /// A route with a [`Probe`](crate::Probe) does the two one after the other, so that there is a
+    /// moment between them to stop at.
+    fn write_and_commit(
+        &self,
+        mut transaction: TransactionOf<Self>,
+        key: RecordKey,
+        fence: Fence,
+        outcome: &StoredOutcome,
+        retention: Retention,
+    ) -> impl Future<Output = Result<Fenced, StoreError>> + Send {
+        async move {
+            match (self.write(&mut transaction, key, fence, outcome, retention)).await {
+                Ok(Fenced::Held) => {
+                    self.commit(transaction).await?;
+                    Ok(Fenced::Held)
+                }
+                not_written => {
+                    self.roll_back(transaction).await;
+                    not_written
+                }
+            }
+        }
+    }
 
     /// Rolls back. The transaction is gone even when this fails: nobody commits it any more.
     fn roll_back(&self, transaction: TransactionOf<Self>) -> impl Future<Output = ()> + Send;
@@ -136,6 +167,14 @@ pub trait HandlerTransaction: Send + Sync + 'static {
 
     /// Commits the open transaction, if there is one.
     fn commit(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Writes the outcome into the open transaction and commits it. See
+    /// [`TxStore::write_and_commit`].
+    fn write_and_commit<'a>(
+        &'a self,
+        outcome: &'a StoredOutcome,
+        retention: Retention,
+    ) -> BoxFuture<'a, Result<Fenced, StoreError>>;
 
     /// Ends the open transaction, if there is one, without effect; none can be opened any more.
     fn roll_back(&self) -> BoxFuture<'_, ()>;
@@ -317,6 +356,25 @@ impl<S: TxStore> HandlerTransaction for FencedTransaction<S> {
         })
     }
 
+    fn write_and_commit<'a>(
+        &'a self,
+        outcome: &'a StoredOutcome,
+        retention: Retention,
+    ) -> BoxFuture<'a, Result<Fenced, StoreError>> {
+        Box::pin(async move {
+            let mut slot = self.slot.lock().await;
+            let open = std::mem::replace(&mut *slot, Slot::Closed);
+            match (open, self.opening.acquisition.held) {
+                (Slot::Open(transaction), Some((key, fence))) => {
+                    self.store()
+                        .write_and_commit(transaction, key, fence, outcome, retention)
+                        .await
+                }
+                _ => Ok(Fenced::Lost),
+            }
+        })
+    }
+
     fn roll_back(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // A slot that something still holds is rolled back by whoever drops it: the layer,
@@ -402,25 +460,26 @@ impl<K: TransactionKind> Clone for Offer<K> {
 impl<S: TxStore> Opener<S::Kind> for Opening<S> {
     fn open(&self) -> BoxFuture<'_, Result<TransactionOf<S>, TransactionError>> {
         Box::pin(async move {
-            // In a task of its own: a handler that gives up waiting, under a time-out say, must
-            // not cut the opening in half and leave a connection in a transaction that nobody
-            // ends. The transaction of a task that nobody waits for is dropped, and rolled back.
+            // To its end: a handler that gives up waiting, under a time-out say, must not cut the
+            // opening in half and leave a connection in a transaction that nobody ends. The
+            // transaction that nobody waits for is dropped, and rolled back.
             let store = self.store.clone();
             let Acquisition {
                 held,
                 heartbeat,
                 patience,
             } = self.acquisition.clone();
-            let opening = tokio::spawn(async move {
+            let opening = Detached::new(async move {
                 // A renewal after the hold would wait for the row that is locked from then on.
                 if let Some(heartbeat) = heartbeat {
                     heartbeat.stop().await;
                 }
                 within(patience, store.begin(held)).await
             });
-            opening
-                .await
-                .map_err(|error| TransactionError::Store(StoreError::unavailable(error)))?
+            opening.await.unwrap_or_else(|_| {
+                let error = StoreError::unavailable("the store panicked");
+                Err(TransactionError::Store(error))
+            })
         })
     }
 }

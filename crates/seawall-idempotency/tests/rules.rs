@@ -15,9 +15,9 @@ use http_body_util::{BodyExt, StreamBody};
 use seawall_idempotency::contract::{Fault, Faulty, Operation};
 use seawall_idempotency::response::{DoNotStore, Executed, KeepEffects, NotExecuted, RetainFor};
 use seawall_idempotency::{
-    Anonymous, Began, Config, Event, Fenced, IdemKey, IdemTx, IdempotencyLayer, InFlight, Memory,
-    MemoryStore, Operator, Owner, RecordState, ReplayHeaders, Retention, SqliteStore, Store,
-    StoreError, reap,
+    Anonymous, Began, BoxFuture, Config, Event, Fenced, IdemKey, IdemTx, IdempotencyLayer,
+    InFlight, Memory, MemoryStore, Operator, Owner, Point, Probe, RecordKey, RecordState,
+    ReplayHeaders, Retention, SqliteStore, Store, StoreError, reap,
 };
 use tower::ServiceExt as _;
 
@@ -137,8 +137,12 @@ async fn d04_a_timeout_outside_answers_and_the_handler_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn d02_a_client_that_leaves_during_the_claim_leaves_no_dead_claim() {
-    let service = Service::new(memory(), Config::default(), created);
-    // Polled once: the claim is under way in its own task, and the client goes.
+    let config = Config {
+        probe: Some(Arc::new(SlowClaim)),
+        ..Config::default()
+    };
+    let service = Service::new(memory(), config, created);
+    // Polled once: the claim is under way, and the client goes.
     let mut call = Box::pin(service.post("key"));
     let polled = futures_once(&mut call).await;
     assert!(polled.is_none());
@@ -150,6 +154,20 @@ async fn d02_a_client_that_leaves_during_the_claim_leaves_no_dead_claim() {
         (StatusCode::CREATED, true)
     );
     assert_eq!(service.runs(), 1);
+}
+
+/// Keeps a request just before and just after its claim for a while.
+#[derive(Debug)]
+struct SlowClaim;
+
+impl Probe for SlowClaim {
+    fn reached(&self, point: Point, _: RecordKey) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if matches!(point, Point::BeforeClaim | Point::AfterClaim) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        })
+    }
 }
 
 async fn futures_once<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {

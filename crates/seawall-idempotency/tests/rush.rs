@@ -10,13 +10,68 @@ use axum::http::Request;
 use axum::http::StatusCode;
 use axum::routing::post;
 use seawall_idempotency::{
-    IdemTx, IdempotencyLayer, MemoryStore, Owner, PostgresStore, SqliteStore, Store, StoreError,
-    TransactionError,
+    Claim, ClaimRequest, Fingerprint, Holder, IdemTx, IdempotencyLayer, MemoryStore, OnUnknown,
+    Owner, OwnerKey, PostgresStore, RecordKey, SqliteStore, Store, StoreError, TransactionError,
 };
 use tower::ServiceExt as _;
 
 const KEYS: usize = 200;
 const CLIENTS: usize = 50;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c01_claims_of_four_processes_in_any_order_have_one_winner_each() {
+    let url = environment();
+    let schema = format!("claims_{}", std::process::id());
+    let pool = sqlx::PgPool::connect(&url).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}")))
+        .execute(&pool)
+        .await
+        .unwrap();
+    let url = format!("{url}?options=-csearch_path%3D{schema}");
+    let mut claims = Vec::new();
+    for process in 0..4_u64 {
+        let store = PostgresStore::connect(&url).await.unwrap();
+        for number in 0..300 {
+            // Each process comes to the same keys in an order of its own.
+            let number = (number * 7_u64.pow(process as u32 + 1) + process) % 300;
+            let store = store.clone();
+            claims.push(tokio::spawn(async move {
+                let owner = Owner::new("alice");
+                let secret = store.secret().clone();
+                let request = ClaimRequest {
+                    key: RecordKey::new(&secret, &owner, &number.to_string()),
+                    fingerprint: Fingerprint {
+                        algorithm: 1,
+                        bytes: [0; 32],
+                    },
+                    owner: OwnerKey::new(&secret, &owner),
+                    holder: Holder::random().unwrap(),
+                    lease: Duration::from_secs(60),
+                    quota: None,
+                    on_unknown: OnUnknown::Refuse,
+                };
+                (number, store.claim(&request).await.unwrap())
+            }));
+        }
+    }
+    let begun = Instant::now();
+    let mut winners = vec![0; 300];
+    for claim in claims {
+        match claim.await.unwrap() {
+            (number, Claim::Won(_)) => winners[number as usize] += 1,
+            (_, Claim::Busy { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(winners.iter().all(|&winners| winners == 1), "{winners:?}");
+    // A deadlock would be found by the server after a second, one after the other.
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+fn environment() -> String {
+    std::env::var("SEAWALL_TEST_POSTGRES_URL")
+        .expect("SEAWALL_TEST_POSTGRES_URL is not set: run the tests through scripts/with-services")
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c01_a_rush_on_memory_runs_each_key_once() {
@@ -60,9 +115,7 @@ async fn c01_a_rush_on_sqlite_runs_each_key_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c01_a_rush_on_postgres_runs_each_key_once() {
-    let url = std::env::var("SEAWALL_TEST_POSTGRES_URL").expect(
-        "SEAWALL_TEST_POSTGRES_URL is not set: run the tests through scripts/with-services",
-    );
+    let url = environment();
     let schema = format!("rush_{}", std::process::id());
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
     for statement in [

@@ -235,6 +235,23 @@ impl HandlerTransaction for FaultyTransaction {
         })
     }
 
+    /// One after the other, so that each of the two can go wrong.
+    fn write_and_commit<'a>(
+        &'a self,
+        outcome: &'a StoredOutcome,
+        retention: Retention,
+    ) -> BoxFuture<'a, Result<Fenced, StoreError>> {
+        Box::pin(async move {
+            match self.write(outcome, retention).await {
+                Ok(Fenced::Held) => self.commit().await.map(|()| Fenced::Held),
+                not_written => {
+                    self.inner.roll_back().await;
+                    not_written
+                }
+            }
+        })
+    }
+
     fn roll_back(&self) -> BoxFuture<'_, ()> {
         self.inner.roll_back()
     }

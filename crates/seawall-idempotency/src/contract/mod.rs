@@ -81,6 +81,7 @@ macro_rules! transaction_contract {
     ($store:expr) => {
         $crate::transaction_contract! { @ $store;
             r30_effect_and_record_commit_together
+            r30_write_and_commit_is_both_or_neither
             r30_a_rollback_leaves_neither
             r16_undo_keeps_the_record_alone
             r29_an_overtaken_owner_makes_no_effect

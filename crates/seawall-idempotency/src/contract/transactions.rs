@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{DAY, LONG, LONGER, SHORT, claim, outcome, repeat, request, win};
 use crate::{
-    BoxFuture, Claim, ClaimRequest, Fenced, TransactionError, TransactionKind, TransactionOf,
-    TxStore,
+    BoxFuture, Claim, ClaimRequest, Fence, Fenced, StoreError, TransactionError, TransactionKind,
+    TransactionOf, TxStore,
 };
 
 /// A business table in the same database as the records.
@@ -39,6 +39,52 @@ pub async fn r30_effect_and_record_commit_together<S: TxStore>(store: S, ledger:
         claim(&store, &repeat(&first)).await,
         Claim::Done(outcome("a"))
     );
+}
+
+/// Outcome and commit in one are as one after the other (R30).
+pub async fn r30_write_and_commit_is_both_or_neither<S: TxStore>(store: S, ledger: impl Ledger<S>) {
+    let first = request(&store, "key", LONG);
+    let lease = win(&store, &first).await;
+    let mut transaction = begin(&store, &first, lease).await;
+    insert::<S>(&ledger, &mut transaction).await;
+    let stale = Fence(lease.fence.0 + 1);
+    let finished = store
+        .write_and_commit(transaction, first.key, stale, &outcome("stale"), DAY)
+        .await;
+    // Of a fence that the transaction does not hold it may also say that the hold has ended.
+    assert!(
+        matches!(
+            finished,
+            Ok(Fenced::Lost) | Err(StoreError::TransactionEnded)
+        ),
+        "{finished:?}"
+    );
+    assert_eq!(ledger.count().await, 0);
+
+    let mut transaction = begin(&store, &first, lease).await;
+    insert::<S>(&ledger, &mut transaction).await;
+    let finished = store
+        .write_and_commit(transaction, first.key, lease.fence, &outcome("a"), DAY)
+        .await;
+    assert_eq!(finished.expect("it answers"), Fenced::Held);
+    assert_eq!(ledger.count().await, 1);
+    assert_eq!(
+        claim(&store, &repeat(&first)).await,
+        Claim::Done(outcome("a"))
+    );
+
+    // What was left open behind the commit is gone: the store goes on, with the same connections.
+    for number in 0..8 {
+        let next = request(&store, &format!("next-{number}"), LONG);
+        let lease = win(&store, &next).await;
+        let mut transaction = begin(&store, &next, lease).await;
+        insert::<S>(&ledger, &mut transaction).await;
+        let finished = store
+            .write_and_commit(transaction, next.key, lease.fence, &outcome("b"), DAY)
+            .await;
+        assert_eq!(finished.expect("it answers"), Fenced::Held);
+    }
+    assert_eq!(ledger.count().await, 9);
 }
 
 /// A rollback, or a transaction that is dropped, leaves neither effect nor outcome (R30).

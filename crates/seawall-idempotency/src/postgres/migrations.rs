@@ -5,7 +5,10 @@ use sqlx::postgres::{PgConnection, PgPool};
 use crate::{Secret, StoreError};
 
 /// Each entry brings the tables from the version that is its index to the next.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_records.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/postgres/0001_records.sql"),
+    include_str!("../../migrations/postgres/0002_fewer_waits.sql"),
+];
 
 /// Brings the tables up to date and reads the secret that is kept with them.
 pub(super) async fn run(pool: &PgPool) -> Result<Secret, StoreError> {

@@ -1,15 +1,19 @@
 //! A store in a Postgres database, beside the business data.
 
+mod claims;
 mod migrations;
 mod operations;
 mod transactions;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use tokio::sync::Mutex;
 
+use crate::batch::Batch;
 use crate::{Secret, StoreError};
 
 /// Records in a Postgres database, durable and transactional, shared by any number of processes.
@@ -18,8 +22,8 @@ use crate::{Secret, StoreError};
 /// [`IdemTx<sqlx::Postgres>`](crate::IdemTx): then effect, record and response share one commit.
 ///
 /// The tables are in the first schema of the connection's `search_path`. A claim is one round trip
-/// and one commit, in READ COMMITTED; the handler's transaction has one round trip more than it
-/// would have without the layer. No request waits for another one's transaction with a connection
+/// and one commit, in READ COMMITTED; claims that wait at the same moment share them. The handler's
+/// transaction has one round trip more than it would have without the layer. No request waits for another one's transaction with a connection
 /// in hand. Time is the server's clock. The database must be the primary: a standby that becomes
 /// one without the last commits has forgotten them, effects and records alike.
 ///
@@ -33,6 +37,11 @@ use crate::{Secret, StoreError};
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: PgPool,
+    /// Where the connection for claims comes from.
+    claimers: PgPool,
+    /// The connection for claims, while nobody uses it.
+    claimer: Arc<Mutex<Option<PgConnection>>>,
+    claims: Batch,
     secret: Secret,
 }
 
@@ -61,14 +70,26 @@ impl PostgresStore {
         Self::with_pool(pool).await
     }
 
-    /// Uses a pool of yours, and brings the tables up to date.
+    /// Uses a pool of yours, and brings the tables up to date. Claims go through one connection
+    /// more, made in the same way.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn with_pool(pool: PgPool) -> Result<Self, StoreError> {
         let secret = migrations::run(&pool).await?;
         check_durability(&pool).await?;
-        Ok(Self { pool, secret })
+        let claimers = (pool.options().clone())
+            .min_connections(0)
+            .max_connections(1)
+            .test_before_acquire(false)
+            .connect_lazy_with((*pool.connect_options()).clone());
+        Ok(Self {
+            pool,
+            claimers,
+            claimer: Arc::default(),
+            claims: Batch::default(),
+            secret,
+        })
     }
 
     /// The pool, for the business data in the same database.

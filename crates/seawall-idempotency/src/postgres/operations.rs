@@ -9,9 +9,8 @@ use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _, Transaction};
 use super::PostgresStore;
 use crate::row::{self, Row, fence_number};
 use crate::{
-    Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, HandlerTransaction, Lease,
-    OnUnknown, Record, RecordKey, Resolution, Retention, Secret, Store, StoreError, StoreInstant,
-    StoredOutcome, UnknownCause,
+    Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, HandlerTransaction, Record,
+    RecordKey, Resolution, Retention, Secret, Store, StoreError, StoreInstant, StoredOutcome,
 };
 
 /// The columns of a record, times as milliseconds, and the server's time.
@@ -51,16 +50,7 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match self.claim_once(request).await {
-                Ok(claim) => return claim,
-                // The holder's name makes it safe to ask again when an answer was lost.
-                Err(error) if tries < 3 && asks_again(&error) => self.sweep().await,
-                Err(error) => return Err(StoreError::unavailable(error)),
-            }
-        }
+        self.claim_key(request).await
     }
 
     async fn renew(
@@ -248,35 +238,6 @@ impl Store for PostgresStore {
 }
 
 impl PostgresStore {
-    /// One round trip and one commit. The outer error is the server's, the inner the record's.
-    async fn claim_once(
-        &self,
-        request: &ClaimRequest,
-    ) -> Result<Result<Claim, StoreError>, sqlx::Error> {
-        let row = sqlx::query(
-            "SELECT verdict, fence, attempt, outcome,
-                (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until,
-                (extract(epoch FROM looked_at) * 1000)::bigint AS looked_at
-            FROM seawall_idempotency_claim(
-                $1, $2, $3, $4, $5, interval '1 millisecond' * $6, $7, $8)",
-        )
-        .bind(request.key.as_bytes().as_slice())
-        .bind(i16::from(request.fingerprint.algorithm))
-        .bind(request.fingerprint.bytes.as_slice())
-        .bind(row::owner_bytes(&request.owner))
-        .bind(request.holder.0.as_slice())
-        .bind(milliseconds(request.lease))
-        .bind(
-            request
-                .quota
-                .map(|quota| i32::try_from(quota).unwrap_or(i32::MAX)),
-        )
-        .bind(request.on_unknown == OnUnknown::Reexecute)
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(read_claim(&row))
-    }
-
     /// A transaction that does not wait for ever for a record's lock.
     async fn patient(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
         self.begin_with(
@@ -302,7 +263,7 @@ impl PostgresStore {
     }
 
     /// Sorts out the idle connections that have died: after a restart of the server all have.
-    async fn sweep(&self) {
+    pub(super) async fn sweep(&self) {
         let mut idle = Vec::new();
         for _ in 0..self.pool.num_idle() {
             idle.extend(self.pool.try_acquire());
@@ -385,43 +346,6 @@ pub(super) fn fenced(rows: u64) -> Fenced {
     }
 }
 
-fn read_claim(row: &PgRow) -> Result<Claim, StoreError> {
-    let verdict: i16 = column(row, "verdict")?;
-    let looked_at = StoreInstant(column(row, "looked_at")?);
-    let lease_until = || Ok(StoreInstant(column(row, "lease_until")?));
-    Ok(match verdict {
-        1 => Claim::Won(Lease {
-            fence: row::fence(column(row, "fence")?),
-            attempt: row::attempt(column(row, "attempt")?),
-            until: lease_until()?,
-        }),
-        2 => Claim::Busy {
-            retry_after: looked_at.until(lease_until()?),
-        },
-        3 => {
-            let outcome: Option<Vec<u8>> = column(row, "outcome")?;
-            Claim::Done(StoredOutcome::decode(&outcome.unwrap_or_default())?)
-        }
-        4 => Claim::Mismatch,
-        5 => Claim::Unknown {
-            since: looked_at,
-            cause: UnknownCause::LeaseExpired,
-        },
-        6 => Claim::Unknown {
-            since: looked_at,
-            cause: UnknownCause::Marked,
-        },
-        7 => Claim::Tombstone,
-        8 => Claim::OverQuota,
-        9 => {
-            return Err(StoreError::corrupt(
-                "it has a state that this version does not know",
-            ));
-        }
-        other => return Err(StoreError::corrupt(format!("{other} is no verdict"))),
-    })
-}
-
 fn read(row: &PgRow) -> Result<Record, StoreError> {
     let instant = |name| Ok(column::<Option<i64>>(row, name)?.map(StoreInstant));
     Row {
@@ -439,7 +363,7 @@ fn read(row: &PgRow) -> Result<Record, StoreError> {
     .into_record(StoreInstant(column(row, "now")?))
 }
 
-fn column<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
+pub(super) fn column<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
 {
@@ -449,7 +373,7 @@ where
 
 /// Whether a claim may meet better luck: its connection had died unnoticed, the server was
 /// restarted, or a stricter isolation than ours made it give way.
-fn asks_again(error: &sqlx::Error) -> bool {
+pub(super) fn asks_again(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
@@ -459,6 +383,6 @@ fn asks_again(error: &sqlx::Error) -> bool {
     }
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

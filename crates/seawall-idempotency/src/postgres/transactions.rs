@@ -1,8 +1,9 @@
 //! Effect, record and response in one commit.
 
-use sqlx::{Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 use super::PostgresStore;
+use super::operations::milliseconds;
 use crate::row::fence_number;
 use crate::{
     Fence, Fenced, RecordKey, Retention, StoreError, StoredOutcome, TransactionError,
@@ -15,6 +16,10 @@ const READ_ONLY: &str = "25006";
 /// `no_active_sql_transaction` and `invalid_savepoint_specification`: what a rollback to the
 /// handler's savepoint gets after a COMMIT or ROLLBACK of the handler's own.
 const ENDED: [&str; 2] = ["25P01", "3B001"];
+
+/// What `seawall_idempotency_finish` fails with.
+const LOST: &str = "SWL01";
+const HOLD_ENDED: &str = "SWL02";
 
 impl TransactionKind for Postgres {
     type Transaction = Transaction<'static, Self>;
@@ -86,9 +91,62 @@ impl TxStore for PostgresStore {
         transaction.commit().await.map_err(StoreError::unavailable)
     }
 
+    /// One message, since a `COMMIT` is not carried out when what stands before it failed.
+    ///
+    /// The client library takes the transaction for open still, and rolls it back when it is
+    /// dropped. So there is one then, with nothing in it.
+    async fn write_and_commit(
+        &self,
+        mut transaction: Transaction<'static, Postgres>,
+        key: RecordKey,
+        fence: Fence,
+        outcome: &StoredOutcome,
+        retention: Retention,
+    ) -> Result<Fenced, StoreError> {
+        let outcome = outcome.encode()?;
+        // Hexadecimal digits and numbers: nothing that could end the text early.
+        let statements = format!(
+            "SELECT seawall_idempotency_finish('\\x{key}', {}, interval '{} milliseconds',
+                interval '{} milliseconds', '\\x{}');
+            COMMIT AND CHAIN",
+            fence_number(fence),
+            milliseconds(retention.keep),
+            milliseconds(retention.keep) + milliseconds(retention.tombstone),
+            hexadecimal(&outcome),
+        );
+        let finished = sqlx::raw_sql(AssertSqlSafe(statements))
+            .execute(&mut *transaction)
+            .await;
+        let Err(error) = finished else {
+            return Ok(Fenced::Held);
+        };
+        // Before anybody waits for the record's lock.
+        self.roll_back(transaction).await;
+        let code = error
+            .as_database_error()
+            .and_then(|error| error.code())
+            .unwrap_or_default();
+        match &*code {
+            LOST | READ_ONLY => Ok(Fenced::Lost),
+            HOLD_ENDED => Err(StoreError::TransactionEnded),
+            _ => Err(StoreError::unavailable(error)),
+        }
+    }
+
     async fn roll_back(&self, transaction: Transaction<'static, Postgres>) {
         if let Err(error) = transaction.rollback().await {
             tracing::warn!(%error, "a transaction did not roll back in good order");
         }
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for &byte in bytes {
+        digits.push(digit(byte >> 4));
+        digits.push(digit(byte & 0xf));
+    }
+    digits
 }

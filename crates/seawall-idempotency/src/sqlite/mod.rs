@@ -13,11 +13,10 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Connection as _, SqlSafeStr as _, Sqlite, Transaction};
+use sqlx::{Connection as _, SqlSafeStr as _, SqlStr, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use claims::FreeClaims;
-
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::{Secret, StoreError};
 
@@ -55,13 +54,22 @@ pub struct SqliteStore {
     /// Connections for writing, so that whoever has the turn waits for none: those of the pool may
     /// all be busy reading. One writes; another may still be on its way back.
     writers: SqlitePool,
+    /// Where the connection for claims comes from.
+    claimers: SqlitePool,
     secret: Secret,
     clock: Clock,
     /// In this process writers queue here, in order: SQLite's own way of waiting is to look again
-    /// every now and then.
-    writer: Arc<Mutex<()>>,
-    free_claims: FreeClaims,
+    /// every now and then. Whoever has the turn finds the connection for claims here.
+    writer: Arc<Mutex<Option<SqliteConnection>>>,
+    free_claims: Batch,
+    /// `PRAGMA synchronous` as it was set up.
+    synchronous: i64,
+    /// Whether the journal is a WAL.
+    logs_ahead: bool,
 }
+
+/// A turn to write.
+type Turn = OwnedMutexGuard<Option<SqliteConnection>>;
 
 /// How long a writer waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -71,7 +79,8 @@ const WRITERS: u32 = 3;
 impl SqliteStore {
     /// Opens the file, makes it when it is missing, and brings its tables up to date.
     ///
-    /// The journal is WAL, and every commit is synced to the disk (`synchronous=FULL`).
+    /// The journal is WAL, and every commit is synced to the disk (`synchronous=FULL`), but for
+    /// claims under [`OnUnknown::Reexecute`](crate::OnUnknown::Reexecute).
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the file cannot be opened or written;
@@ -94,26 +103,31 @@ impl SqliteStore {
     }
 
     /// Uses a pool of yours, and brings the tables up to date. What is written, the handlers'
-    /// transactions included, goes through up to 3 connections more, made in the same way.
+    /// transactions included, goes through up to 4 connections more, made in the same way.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`StoreError::Misconfigured`] also when the pool's connections do
     /// not sync every commit, or the database is in memory.
     pub async fn with_pool(pool: SqlitePool) -> Result<Self, StoreError> {
-        check_durability(&pool).await?;
+        let (journal, synchronous) = check_durability(&pool).await?;
         let secret = migrations::run(&pool).await?;
-        let writers = (pool.options().clone())
-            .min_connections(0)
-            .max_connections(WRITERS)
-            .test_before_acquire(false)
-            .connect_lazy_with((*pool.connect_options()).clone());
+        let more = |most| {
+            (pool.options().clone())
+                .min_connections(0)
+                .max_connections(most)
+                .test_before_acquire(false)
+                .connect_lazy_with((*pool.connect_options()).clone())
+        };
         Ok(Self {
+            writers: more(WRITERS),
+            claimers: more(1),
             pool,
-            writers,
             secret,
             clock: Clock::start(),
             writer: Arc::default(),
-            free_claims: FreeClaims::default(),
+            free_claims: Batch::default(),
+            synchronous,
+            logs_ahead: journal == "wal",
         })
     }
 
@@ -128,25 +142,23 @@ impl SqliteStore {
     /// library does not notice, and no `BEGIN` is possible on that connection any more: it is
     /// closed here, and another one taken.
     async fn begin_immediate(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        let begin = "BEGIN IMMEDIATE".into_sql_str();
+        (self.begin_with(begin).await).map_err(StoreError::unavailable)
+    }
+
+    async fn begin_with(&self, begin: SqlStr) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
         loop {
-            let mut connection = self
-                .writers
-                .acquire()
-                .await
-                .map_err(StoreError::unavailable)?;
+            let mut connection = self.writers.acquire().await?;
             if connection.is_in_transaction() {
                 connection.close_on_drop();
                 continue;
             }
-            let begin = "BEGIN IMMEDIATE".into_sql_str();
-            return Transaction::begin(connection, Some(begin))
-                .await
-                .map_err(StoreError::unavailable);
+            return Transaction::begin(connection, Some(begin)).await;
         }
     }
 
     /// A turn to write. Held until the guard is dropped.
-    async fn turn(&self) -> Result<OwnedMutexGuard<()>, StoreError> {
+    async fn turn(&self) -> Result<Turn, StoreError> {
         tokio::time::timeout(PATIENCE, Arc::clone(&self.writer).lock_owned())
             .await
             .map_err(|_| StoreError::unavailable("another writer holds the database"))
@@ -169,7 +181,8 @@ fn failed(error: sqlx::Error) -> StoreError {
     }
 }
 
-async fn check_durability(pool: &SqlitePool) -> Result<(), StoreError> {
+/// The journal's mode and `synchronous`, where they are such that a commit lasts.
+async fn check_durability(pool: &SqlitePool) -> Result<(String, i64), StoreError> {
     let mut connection = pool.acquire().await.map_err(StoreError::unavailable)?;
     let journal: String = sqlx::query_scalar("PRAGMA journal_mode")
         .fetch_one(&mut *connection)
@@ -191,5 +204,5 @@ async fn check_durability(pool: &SqlitePool) -> Result<(), StoreError> {
             reason: format!("synchronous is {synchronous}; allowed: 2 (FULL) and 3 (EXTRA)"),
         });
     }
-    Ok(())
+    Ok((journal, synchronous))
 }

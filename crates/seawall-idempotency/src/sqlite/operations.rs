@@ -35,6 +35,11 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
+        if request.quota.is_none()
+            && let Some(claim) = self.claim_at_once(request).await
+        {
+            return Ok(claim);
+        }
         // Most repeats are answered by a look, without the writer's lock: a handler's transaction
         // may hold that. Who loses the race for a free key looks again.
         let mut known = false;
@@ -288,7 +293,9 @@ impl SqliteStore {
                 {
                     Claim::OverQuota
                 } else {
-                    let made = insert(&mut transaction, [request].into_iter(), now).await?;
+                    let made = insert(&mut transaction, "", [request].into_iter(), now)
+                        .await
+                        .map_err(StoreError::unavailable)?;
                     let (_, claim) = (made.into_iter().next())
                         .ok_or_else(|| StoreError::corrupt("a deleted record is still there"))?;
                     claim

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use sqlx::{Sqlite, Transaction};
-use tokio::sync::OwnedMutexGuard;
+use sqlx::error::ErrorKind;
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, Sqlite, Transaction};
 
-use super::SqliteStore;
+use super::{SqliteStore, Turn};
 use crate::row::fence_number;
 use crate::{
     Fence, Fenced, RecordKey, Retention, StoreError, StoredOutcome, TransactionError,
@@ -16,7 +16,7 @@ use crate::{
 pub struct SqliteTransaction {
     transaction: Transaction<'static, Sqlite>,
     // After the transaction: the next writer's turn comes when it has ended.
-    _turn: OwnedMutexGuard<()>,
+    _turn: Turn,
 }
 
 impl TransactionKind for Sqlite {
@@ -38,23 +38,13 @@ impl TxStore for SqliteStore {
         fence: Option<(RecordKey, Fence)>,
     ) -> Result<SqliteTransaction, TransactionError> {
         let turn = self.turn().await?;
-        let mut transaction = self.begin_immediate().await?;
-        if let Some((key, fence)) = fence {
-            // Two statements, one message to the connection's thread.
-            let held: Option<i64> = sqlx::query_scalar(
-                "SAVEPOINT seawall_handler;
-                SELECT fence FROM seawall_idempotency
-                WHERE key = ?1 AND fence = ?2 AND state IN (1, 2)",
-            )
-            .bind(key.as_bytes().as_slice())
-            .bind(fence_number(fence))
-            .fetch_optional(&mut *transaction)
-            .await
-            .map_err(StoreError::unavailable)?;
-            if held.is_none() {
-                return Err(TransactionError::LeaseLost);
+        let transaction = match fence {
+            None => self.begin_immediate().await?,
+            Some((key, fence)) => {
+                let begin = AssertSqlSafe(begin_held(key, fence)).into_sql_str();
+                self.begin_with(begin).await.map_err(lost_or_failed)?
             }
-        }
+        };
         Ok(SqliteTransaction {
             transaction,
             _turn: turn,
@@ -105,6 +95,37 @@ impl TxStore for SqliteStore {
         if let Err(error) = transaction.rollback().await {
             tracing::warn!(%error, "a transaction did not roll back in good order");
         }
+    }
+}
+
+/// Begins, holds the record and sets the savepoint, in one message to the connection's thread.
+///
+/// A `BEGIN` has no rows to say whether the fence was current. So where it is not, a row without a
+/// key is put in, which the table refuses, and the whole transaction is rolled back for that.
+fn begin_held(key: RecordKey, fence: Fence) -> String {
+    // Hexadecimal digits and a number: nothing that could end the text early.
+    format!(
+        "BEGIN IMMEDIATE;
+        INSERT OR ROLLBACK INTO seawall_idempotency
+                (key, state, algorithm, fingerprint, owner, holder, attempt, created_at, lease_until)
+            SELECT NULL, 0, 0, x'', x'', x'', 0, 0, 0 WHERE NOT EXISTS (
+                SELECT 1 FROM seawall_idempotency
+                WHERE key = x'{key}' AND fence = {} AND state IN (1, 2));
+        SAVEPOINT seawall_handler",
+        fence_number(fence)
+    )
+}
+
+/// What the refusal of [`begin_held`]'s row means.
+fn lost_or_failed(error: sqlx::Error) -> TransactionError {
+    match &error {
+        sqlx::Error::Database(database)
+            if database.message().contains("seawall_idempotency.key")
+                && database.kind() == ErrorKind::NotNullViolation =>
+        {
+            TransactionError::LeaseLost
+        }
+        _ => StoreError::unavailable(error).into(),
     }
 }
 

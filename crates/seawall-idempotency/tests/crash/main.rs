@@ -9,6 +9,7 @@
 mod client;
 mod orders;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use client::{Received, Sent, send};
@@ -64,7 +65,7 @@ fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
         let _alone = orders::postgres_lock(true);
         let stops = rounds("SEAWALL_CRASH_STOPS", 5);
         let place = Place::postgres().await;
-        let orders = Orders::start(&place).await;
+        let orders = Orders::start_plain(&place).await;
         let mut keys = 0;
         for stop in 0..stops {
             let clients: Vec<_> = (0..8)
@@ -99,6 +100,59 @@ fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
         );
         assert_eq!(rows.len(), keys);
     });
+}
+
+#[test]
+fn x1_sqlite_killed_under_load_has_one_effect_for_each_key() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        killed_under_load(&Place::Sqlite(directory.path().join("orders.db"))).await;
+    });
+}
+
+#[test]
+fn x1_postgres_killed_under_load_has_one_effect_for_each_key() {
+    run(async {
+        let _shared = orders::postgres_lock(false);
+        killed_under_load(&Place::postgres().await).await;
+    });
+}
+
+/// Kills the service as it is in production, at whatever moment, while 8 clients send.
+async fn killed_under_load(place: &Place) {
+    let rounds = rounds("SEAWALL_CRASH_ROUNDS", 5);
+    let mut orders = Orders::start_plain(place).await;
+    let mut keys = 0;
+    for round in 0..rounds {
+        let (tells, told) = tokio::sync::watch::channel(orders.address);
+        let clients: Vec<_> = (0..8)
+            .map(|client| {
+                let told = told.clone();
+                tokio::spawn(async move {
+                    for number in 0..6 {
+                        let key = format!("kill-{round}-{client}-{number}");
+                        settle_at(|| *told.borrow(), &key).await;
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_micros(2_000 + 1_700 * (round % 23))).await;
+        orders.kill();
+        orders.wait_for_death().await;
+        orders = Orders::start_plain(place).await;
+        tells.send(orders.address).unwrap();
+        for client in clients {
+            client.await.unwrap();
+        }
+        keys += 48;
+    }
+    let rows = orders.rows().await;
+    println!(
+        "| {} | killed under load | {rounds} kills, {keys} | {} |",
+        place.name(),
+        rows.len()
+    );
+    assert_eq!(rows.len(), keys);
 }
 
 /// What came of one step.
@@ -162,9 +216,13 @@ async fn matrix(place: &Place) -> Vec<Count> {
 }
 
 /// Sends the same request until it is answered with 201, as a client with a retry policy does.
-async fn settle(address: std::net::SocketAddr, key: &str) -> Received {
+async fn settle(address: SocketAddr, key: &str) -> Received {
+    settle_at(|| address, key).await
+}
+
+async fn settle_at(address: impl Fn() -> SocketAddr, key: &str) -> Received {
     for _ in 0..600 {
-        match post(address, key, None).await {
+        match post(address(), key, None).await {
             Some(answer) if answer.status == 201 => return answer,
             Some(answer) if matches!(answer.status, 409 | 500 | 503) => {}
             Some(answer) => panic!("{key}: {answer:?}"),

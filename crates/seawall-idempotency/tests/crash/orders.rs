@@ -66,11 +66,21 @@ impl Place {
 }
 
 impl Orders {
-    /// Starts the service and waits until it listens.
+    /// Starts the service so that requests can ask for chaos, and waits until it listens.
     pub(crate) async fn start(place: &Place) -> Self {
+        Self::start_with(place, &["--chaos"]).await
+    }
+
+    /// Starts the service as it is in production, and waits until it listens.
+    pub(crate) async fn start_plain(place: &Place) -> Self {
+        Self::start_with(place, &[]).await
+    }
+
+    async fn start_with(place: &Place, more: &[&str]) -> Self {
         let mut child = Command::new(program())
-            .args(["--listen", "127.0.0.1:0", "--chaos", "--lease", "300"])
+            .args(["--listen", "127.0.0.1:0", "--lease", "300"])
             .args(["--store", &place.argument()])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -83,6 +93,11 @@ impl Orders {
         let line = line.expect("the service says where it listens").unwrap();
         let address = line.strip_prefix("listening on ").unwrap().parse().unwrap();
         Self { child, address }
+    }
+
+    /// Kills the process with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
     }
 
     /// Waits for the process to end as it was asked to.

@@ -192,3 +192,68 @@ async fn r38_a_record_that_is_to_live_for_ever_fits_the_server_s_calendar() {
     assert_eq!(service.post("key").await.status, 201);
     assert!(service.post("key").await.replayed());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r32_claims_go_on_when_their_connection_is_lost() {
+    let (store, _proxy, direct) = behind_a_proxy("claimer").await;
+    let service = Service::new(store, config(), insert);
+    for round in 0..3 {
+        let key = format!("key-{round}");
+        assert_eq!(service.post(&key).await.status, 201);
+        // All connections of this store, the one for claims among them.
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+                AND query LIKE '%seawall_idempotency_claim(%'",
+        )
+        .execute(&direct)
+        .await
+        .unwrap();
+        assert_eq!(service.post(&format!("after-{round}")).await.status, 201);
+    }
+    assert_eq!(orders(&direct).await, 6);
+}
+
+/// The tables of the first version, with what was in flight and done then.
+#[tokio::test]
+async fn r37_records_of_the_first_version_are_kept() {
+    let (store, _proxy, direct) = behind_a_proxy("versions").await;
+    let service = Service::new(store.clone(), config(), insert);
+    let made = service.post("key").await;
+    assert_eq!(made.status, 201);
+    drop(service);
+    // Back to what the first version had.
+    let first = include_str!("../../migrations/postgres/0001_records.sql");
+    let function = |name: &str| {
+        let from = first.find(&format!("CREATE FUNCTION {name}")).unwrap();
+        let to = from + first[from..].find("\n$$;").unwrap() + 4;
+        first[from..to].replacen("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    };
+    for statement in [
+        function("seawall_idempotency_claim"),
+        function("seawall_idempotency_hold"),
+        "DROP FUNCTION seawall_idempotency_finish".to_owned(),
+        "ALTER TABLE seawall_idempotency ADD CHECK (length(key) = 32)".to_owned(),
+        "UPDATE seawall_idempotency_schema SET version = 1".to_owned(),
+    ] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+            .execute(&direct)
+            .await
+            .unwrap();
+    }
+    let store = PostgresStore::with_pool(store.pool().clone())
+        .await
+        .unwrap();
+    let service = Service::new(store, config(), insert);
+    assert!(service.post("key").await.replayed());
+    assert_eq!(service.post("another").await.status, 201);
+    assert_eq!(orders(&direct).await, 2);
+    let checks: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_constraint
+        WHERE conrelid = 'seawall_idempotency'::regclass AND contype = 'c'",
+    )
+    .fetch_one(&direct)
+    .await
+    .unwrap();
+    assert_eq!(checks, 0);
+}

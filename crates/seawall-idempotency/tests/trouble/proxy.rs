@@ -75,8 +75,10 @@ impl Proxy {
             let mut buffer = [0; 8192];
             while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
                 let bytes = &buffer[..length];
-                // The whole statement, not READ COMMITTED.
-                let commits = bytes.windows(7).any(|window| window == b"COMMIT\0");
+                // The statement, not READ COMMITTED.
+                let commits = [&b"COMMIT\0"[..], b"COMMIT AND CHAIN"]
+                    .iter()
+                    .any(|text| bytes.windows(text.len()).any(|window| window == *text));
                 if commits && self.is(Weather::CutBeforeCommit) {
                     self.turn(Weather::Fair);
                     return;
