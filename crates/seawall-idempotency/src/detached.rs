@@ -9,7 +9,12 @@ use tokio::runtime::Handle;
 
 /// A future that does not end when it is dropped half way: what is left of it goes on in a task of
 /// its own. As long as somebody waits it needs none, and no other thread.
-pub(crate) struct Detached<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
+pub(crate) struct Detached<F: Future<Output: Send> + Send + 'static> {
+    work: Option<Pin<Box<F>>>,
+    /// Where it began and goes on: what it waits for lives there, and whoever drops it may be
+    /// anywhere.
+    runtime: Option<Handle>,
+}
 
 /// The work panicked.
 #[derive(Debug)]
@@ -17,7 +22,10 @@ pub(crate) struct Panicked;
 
 impl<F: Future<Output: Send> + Send + 'static> Detached<F> {
     pub(crate) fn new(work: F) -> Self {
-        Self(Some(Box::pin(work)))
+        Self {
+            work: Some(Box::pin(work)),
+            runtime: Handle::try_current().ok(),
+        }
     }
 }
 
@@ -25,7 +33,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Detached<F> {
     type Output = Result<F::Output, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(work) = &mut self.0 else {
+        let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
         // Nothing of work that panicked is looked at again.
@@ -34,15 +42,14 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Detached<F> {
             Ok(Poll::Ready(output)) => Ok(output),
             Err(_) => Err(Panicked),
         };
-        self.0 = None;
+        self.work = None;
         Poll::Ready(ended)
     }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Drop for Detached<F> {
     fn drop(&mut self) {
-        // Without a runtime nothing can go on.
-        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+        if let (Some(work), Some(runtime)) = (self.work.take(), self.runtime.take()) {
             runtime.spawn(work);
         }
     }
@@ -72,6 +79,23 @@ mod tests {
         assert_eq!(done.load(Ordering::SeqCst), 0);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn work_that_is_dropped_outside_of_its_runtime_ends_all_the_same() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (done, waits) = std::sync::mpsc::channel();
+        let work = runtime.block_on(async move {
+            let mut work = Box::pin(Detached::new(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                done.send(()).unwrap();
+            }));
+            let begun = tokio::time::timeout(Duration::from_millis(1), &mut work);
+            assert!(begun.await.is_err());
+            work
+        });
+        drop(work);
+        assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
     }
 
     #[tokio::test]

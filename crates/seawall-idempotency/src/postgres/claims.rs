@@ -1,9 +1,11 @@
 //! Claims: those that wait for the connection at once share one round trip and one commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgRow};
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 
 use super::operations::{asks_again, column, milliseconds};
 use super::{PATIENCE, PostgresStore};
@@ -14,6 +16,20 @@ use crate::{
 
 /// How many claims share a commit at most.
 const BATCH: usize = 64;
+
+/// How long a connection for claims may take to be made.
+const CONNECTING: Duration = Duration::from_secs(1);
+
+/// How long none is asked for when none was to be had.
+const REFUSED: Duration = Duration::from_secs(10);
+
+/// The connection for claims.
+#[derive(Default)]
+pub(super) struct Claimer {
+    connection: Option<PgConnection>,
+    /// When the server had none to give, though those of the pool may be well: it may have a limit.
+    refused: Option<Instant>,
+}
 
 /// What a claim gives back.
 macro_rules! select {
@@ -54,12 +70,40 @@ impl PostgresStore {
         }
     }
 
-    async fn turn(&self) -> Result<OwnedMutexGuard<Option<PgConnection>>, StoreError> {
+    async fn turn(&self) -> Result<OwnedMutexGuard<Claimer>, StoreError> {
         Ok(Arc::clone(&self.claimer).lock_owned().await)
     }
 
+    /// The connection for claims, taken out while it is in use: when that is given up half way, it
+    /// is not used again. `None`: there is none now.
+    async fn connection(&self, claimer: &mut Claimer) -> Option<PgConnection> {
+        if let Some(connection) = claimer.connection.take() {
+            return Some(connection);
+        }
+        if (claimer.refused).is_some_and(|refused| refused.elapsed() < REFUSED) {
+            return None;
+        }
+        // Credentials that change are changed there.
+        let options = self.pool.connect_options();
+        self.claimers.set_connect_options((*options).clone());
+        match tokio::time::timeout(CONNECTING, self.claimers.acquire()).await {
+            Ok(Ok(connection)) => {
+                claimer.refused = None;
+                Some(connection.detach())
+            }
+            failed => {
+                tracing::warn!(
+                    ?failed,
+                    "no connection for claims: they go through the pool"
+                );
+                claimer.refused = Some(Instant::now());
+                None
+            }
+        }
+    }
+
     /// Makes the claims of a batch.
-    async fn make(&self, mut turn: OwnedMutexGuard<Option<PgConnection>>) {
+    async fn make(&self, mut turn: OwnedMutexGuard<Claimer>) {
         let mut batch = self.claims.take(BATCH);
         if batch.is_empty() {
             return;
@@ -67,13 +111,14 @@ impl PostgresStore {
         // In the same order everywhere: two batches that hold what the other waits for would
         // wait for ever.
         batch.sort_by(|one, other| one.request.key.as_bytes().cmp(other.request.key.as_bytes()));
-        // Taken out while it is in use: when this is given up half way, it is not used again.
-        let connection = turn.take();
+        let Some(mut connection) = self.connection(&mut turn).await else {
+            drop(turn);
+            for waiting in batch {
+                waiting.answer(Ok(None));
+            }
+            return;
+        };
         let made = async {
-            let mut connection = match connection {
-                Some(connection) => connection,
-                None => self.claimers.acquire().await?.detach(),
-            };
             let rows = match &batch[..] {
                 [one] => vec![claim_one(&mut connection, &one.request).await?],
                 _ => {
@@ -87,7 +132,7 @@ impl PostgresStore {
         let made = made.await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         match made {
             Ok((connection, rows)) => {
-                *turn = Some(connection);
+                turn.connection = Some(connection);
                 drop(turn);
                 for (waiting, row) in batch.into_iter().zip(&rows) {
                     waiting.answer(read(row).map(Some));

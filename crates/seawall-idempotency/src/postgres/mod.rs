@@ -10,9 +10,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use tokio::sync::Mutex;
 
+use self::claims::Claimer;
 use crate::batch::Batch;
 use crate::{Secret, StoreError};
 
@@ -40,7 +41,7 @@ pub struct PostgresStore {
     /// Where the connection for claims comes from.
     claimers: PgPool,
     /// The connection for claims, while nobody uses it.
-    claimer: Arc<Mutex<Option<PgConnection>>>,
+    claimer: Arc<Mutex<Claimer>>,
     claims: Batch,
     secret: Secret,
 }

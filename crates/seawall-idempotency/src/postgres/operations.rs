@@ -7,6 +7,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _, Transaction};
 
 use super::PostgresStore;
+use crate::detached::Detached;
 use crate::row::{self, Row, fence_number};
 use crate::{
     Acquisition, Claim, ClaimRequest, Fence, Fenced, FencedTransaction, HandlerTransaction, Record,
@@ -254,7 +255,14 @@ impl PostgresStore {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.pool.begin_with(AssertSqlSafe(statements)).await {
+            // To its end, though nobody waits for it any more: the client library knows nothing of
+            // a transaction whose beginning was cut off, and would lend the connection to others
+            // with it, whose commits would be none. One that nobody waits for is rolled back.
+            let (pool, statements) = (self.pool.clone(), statements.to_owned());
+            let begun =
+                Detached::new(async move { pool.begin_with(AssertSqlSafe(statements)).await });
+            let begun = begun.await.map_err(|_| sqlx::Error::WorkerCrashed);
+            match begun.flatten() {
                 Ok(transaction) => return Ok(transaction),
                 Err(error) if tries < 3 && asks_again(&error) => self.sweep().await,
                 Err(error) => return Err(StoreError::unavailable(error)),

@@ -153,7 +153,30 @@ impl SqliteStore {
                 connection.close_on_drop();
                 continue;
             }
-            return Transaction::begin(connection, Some(begin)).await;
+            let begun = Transaction::begin(connection, Some(begin)).await;
+            if begun.is_err() {
+                self.end_half_begun().await;
+            }
+            return begun;
+        }
+    }
+
+    /// Ends what a beginning that failed after its `BEGIN` has left open. The client library does
+    /// not know that there is something, and nobody could write as long as there is.
+    ///
+    /// In the caller's turn, in which no other writer has a transaction: so all of them are asked.
+    async fn end_half_begun(&self) {
+        let mut all = Vec::new();
+        for _ in 0..WRITERS {
+            let Ok(Ok(connection)) = tokio::time::timeout(PATIENCE, self.writers.acquire()).await
+            else {
+                break;
+            };
+            all.push(connection);
+        }
+        for connection in &mut all {
+            // Fails where there is none, which is as good.
+            let _ = sqlx::query("ROLLBACK").execute(&mut **connection).await;
         }
     }
 
