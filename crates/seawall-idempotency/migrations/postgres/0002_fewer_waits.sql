@@ -26,6 +26,10 @@ DECLARE
     looked seawall_idempotency%ROWTYPE;
     locked boolean;
     ignored text;
+    -- The sequence alone could give a number twice: what a crash of the server forgets of it goes
+    -- with a claim whose owner may live on. So a number ends with the holder's first bytes, which
+    -- are random.
+    ending integer := get_byte(p_holder, 0) * 256 + get_byte(p_holder, 1);
 BEGIN
     -- A claim that a crash of the server forgets would let an effect elsewhere be made twice. But
     -- where a record whose outcome is unknown is run again anyway, it is one of those: its commit
@@ -61,7 +65,8 @@ BEGIN
             INSERT INTO seawall_idempotency AS r (key, state, algorithm, fingerprint, owner,
                     holder, fence, attempt, created_at, lease_until)
                 VALUES (p_key, 1, p_algorithm, p_fingerprint, p_owner,
-                    p_holder, nextval('seawall_idempotency_fence'), 1, clock_timestamp(),
+                    p_holder, nextval('seawall_idempotency_fence') * 65536 + ending, 1,
+                    clock_timestamp(),
                     clock_timestamp() + p_lease)
                 ON CONFLICT DO NOTHING
                 RETURNING 1, r.fence, r.attempt, r.lease_until
@@ -143,7 +148,7 @@ BEGIN
             END IF;
             RETURN;
         END IF;
-        fence := nextval('seawall_idempotency_fence');
+        fence := nextval('seawall_idempotency_fence') * 65536 + ending;
         attempt := seen.attempt + 1;
         lease_until := clock_timestamp() + p_lease;
         UPDATE seawall_idempotency AS r SET

@@ -191,7 +191,8 @@ impl Store for PostgresStore {
             Resolution::Done(outcome, retention) => {
                 // A new fence: an owner that comes back from the dead changes nothing.
                 let fence: i64 = sqlx::query_scalar(
-                    "UPDATE seawall_idempotency SET fence = nextval('seawall_idempotency_fence')
+                    "UPDATE seawall_idempotency
+                    SET fence = nextval('seawall_idempotency_fence') * 65536
                     WHERE key = $1 RETURNING fence",
                 )
                 .bind(key.as_bytes().as_slice())

@@ -14,6 +14,10 @@ use std::time::Duration;
 
 use client::{Received, Sent, send};
 use orders::{Orders, Place, environment, post};
+use seawall_idempotency::{
+    Claim, ClaimRequest, Fingerprint, Holder, Lease, OnUnknown, Owner, OwnerKey, PostgresStore,
+    RecordKey, Store as _,
+};
 
 const STEPS: [&str; 5] = [
     "before-claim",
@@ -80,14 +84,7 @@ fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
                 })
                 .collect();
             tokio::time::sleep(Duration::from_millis(40 + 7 * (stop % 20))).await;
-            let ctl = environment("SEAWALL_TEST_POSTGRES_CTL");
-            for arguments in [&["stop", "-m", "immediate"][..], &["start"]] {
-                let status = tokio::process::Command::new(&ctl)
-                    .args(arguments)
-                    .status()
-                    .await;
-                assert!(status.unwrap().success(), "{arguments:?}");
-            }
+            stop_hard().await;
             for client in clients {
                 client.await.unwrap();
             }
@@ -100,6 +97,80 @@ fn x7_postgres_stopped_hard_under_load_has_one_effect_for_each_key() {
         );
         assert_eq!(rows.len(), keys);
     });
+}
+
+/// Under `Reexecute` a claim does not wait for the disk, and neither does the sequence.
+#[test]
+fn r26_a_number_that_a_crash_forgot_is_given_to_no_other_owner() {
+    run(async {
+        let _alone = orders::postgres_lock(true);
+        let Place::Postgres(url) = Place::postgres().await else {
+            unreachable!("it was asked for");
+        };
+        let store = PostgresStore::connect(&url).await.unwrap();
+        let mut forgotten = 0;
+        for round in 0..8 {
+            // Up to where the next number makes the sequence write down how far it is.
+            let sequence = "SELECT nextval('seawall_idempotency_fence'), log_cnt
+                FROM seawall_idempotency_fence";
+            loop {
+                let (_, left): (i64, i64) = sqlx::query_as(sequence)
+                    .fetch_one(store.pool())
+                    .await
+                    .unwrap();
+                if left == 1 {
+                    break;
+                }
+            }
+            let key = format!("forgotten-{round}");
+            let before = claim(&store, &key).await;
+            stop_hard().await;
+            let after = claim(&store, &key).await;
+            let (Some(before), Some(after)) = (before, after) else {
+                continue;
+            };
+            forgotten += 1;
+            assert_ne!(before.fence, after.fence, "round {round}");
+        }
+        assert!(forgotten > 0, "the server forgot nothing");
+    });
+}
+
+/// The lease, if the key was free.
+async fn claim(store: &PostgresStore, key: &str) -> Option<Lease> {
+    let owner = Owner::new("alice");
+    let request = ClaimRequest {
+        key: RecordKey::new(store.secret(), &owner, key),
+        fingerprint: Fingerprint {
+            algorithm: 1,
+            bytes: [0; 32],
+        },
+        owner: OwnerKey::new(store.secret(), &owner),
+        holder: Holder::random().unwrap(),
+        lease: Duration::from_secs(60),
+        quota: None,
+        on_unknown: OnUnknown::Reexecute,
+    };
+    for _ in 0..100 {
+        match store.claim(&request).await {
+            Ok(Claim::Won(lease)) => return Some(lease),
+            Ok(_) => return None,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    panic!("{key} was not claimed");
+}
+
+/// Stops Postgres as a loss of power would stop it, and starts it again.
+async fn stop_hard() {
+    let ctl = environment("SEAWALL_TEST_POSTGRES_CTL");
+    for arguments in [&["stop", "-m", "immediate"][..], &["start"]] {
+        let status = tokio::process::Command::new(&ctl)
+            .args(arguments)
+            .status()
+            .await;
+        assert!(status.unwrap().success(), "{arguments:?}");
+    }
 }
 
 #[test]
