@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
 use seawall_idempotency::response::RetainFor;
-use seawall_idempotency::{Config, IdemTx, OnUnknown, PostgresStore};
+use seawall_idempotency::{Config, IdemTx, OnUnknown, Owner, PostgresStore, RecordKey, Store as _};
 use sqlx::PgPool;
 
 use crate::proxy::{Proxy, Weather};
@@ -222,25 +222,7 @@ async fn r37_records_of_the_first_version_are_kept() {
     let made = service.post("key").await;
     assert_eq!(made.status, 201);
     drop(service);
-    // Back to what the first version had.
-    let first = include_str!("../../migrations/postgres/0001_records.sql");
-    let function = |name: &str| {
-        let from = first.find(&format!("CREATE FUNCTION {name}")).unwrap();
-        let to = from + first[from..].find("\n$$;").unwrap() + 4;
-        first[from..to].replacen("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
-    };
-    for statement in [
-        function("seawall_idempotency_claim"),
-        function("seawall_idempotency_hold"),
-        "DROP FUNCTION seawall_idempotency_finish".to_owned(),
-        "ALTER TABLE seawall_idempotency ADD CHECK (length(key) = 32)".to_owned(),
-        "UPDATE seawall_idempotency_schema SET version = 1".to_owned(),
-    ] {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
-            .execute(&direct)
-            .await
-            .unwrap();
-    }
+    back_to_the_first_version(&direct).await;
     let store = PostgresStore::with_pool(store.pool().clone())
         .await
         .unwrap();
@@ -256,4 +238,57 @@ async fn r37_records_of_the_first_version_are_kept() {
     .await
     .unwrap();
     assert_eq!(checks, 0);
+}
+
+/// What the first version had.
+async fn back_to_the_first_version(direct: &PgPool) {
+    let first = include_str!("../../migrations/postgres/0001_records.sql");
+    let function = |name: &str| {
+        let from = first.find(&format!("CREATE FUNCTION {name}")).unwrap();
+        let to = from + first[from..].find("\n$$;").unwrap() + 4;
+        first[from..to].replacen("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    };
+    for statement in [
+        function("seawall_idempotency_claim"),
+        function("seawall_idempotency_hold"),
+        "DROP FUNCTION seawall_idempotency_finish".to_owned(),
+        "ALTER TABLE seawall_idempotency ADD CHECK (length(key) = 32)".to_owned(),
+        "UPDATE seawall_idempotency_schema SET version = 1".to_owned(),
+    ] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+            .execute(direct)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r37_a_new_version_does_not_hold_up_what_the_old_one_serves() {
+    let (store, _proxy, direct) = behind_a_proxy("rolling").await;
+    let service = Service::new(store.clone(), config(), insert);
+    assert_eq!(service.post("key").await.status, 201);
+    back_to_the_first_version(&direct).await;
+    // A handler that takes its time, with its record in hand.
+    let mut handler = direct.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM seawall_idempotency FOR UPDATE")
+        .execute(&mut *handler)
+        .await
+        .unwrap();
+    let starts = tokio::spawn(PostgresStore::with_pool(direct.clone()));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let meanwhile = async {
+        for number in 0..20 {
+            let begun = std::time::Instant::now();
+            let _ = store
+                .record(RecordKey::new(store.secret(), &Owner::new("a"), "b"))
+                .await;
+            assert!(begun.elapsed() < Duration::from_secs(2), "{number}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    meanwhile.await;
+    let started = tokio::time::timeout(Duration::from_secs(10), starts).await;
+    let service = Service::new(started.unwrap().unwrap().unwrap(), config(), insert);
+    assert!(service.post("another").await.status == 201);
+    handler.rollback().await.unwrap();
 }
