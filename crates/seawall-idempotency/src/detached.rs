@@ -85,15 +85,15 @@ mod tests {
     fn work_that_is_dropped_outside_of_its_runtime_ends_all_the_same() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let (done, waits) = std::sync::mpsc::channel();
-        let work = runtime.block_on(async move {
-            let mut work = Box::pin(Detached::new(async move {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                done.send(()).unwrap();
-            }));
-            let begun = tokio::time::timeout(Duration::from_millis(1), &mut work);
-            assert!(begun.await.is_err());
-            work
-        });
+        let entered = runtime.enter();
+        let mut work = Box::pin(Detached::new(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            done.send(()).unwrap();
+        }));
+        drop(entered);
+        let begun = runtime
+            .block_on(async { tokio::time::timeout(Duration::from_millis(1), &mut work).await });
+        assert!(begun.is_err());
         drop(work);
         assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
     }
