@@ -82,24 +82,13 @@ pub trait TxStore: Store {
     /// moment between them to stop at.
     fn write_and_commit(
         &self,
-        mut transaction: TransactionOf<Self>,
+        transaction: TransactionOf<Self>,
         key: RecordKey,
         fence: Fence,
         outcome: &StoredOutcome,
         retention: Retention,
     ) -> impl Future<Output = Result<Fenced, StoreError>> + Send {
-        async move {
-            match (self.write(&mut transaction, key, fence, outcome, retention)).await {
-                Ok(Fenced::Held) => {
-                    self.commit(transaction).await?;
-                    Ok(Fenced::Held)
-                }
-                not_written => {
-                    self.roll_back(transaction).await;
-                    not_written
-                }
-            }
-        }
+        write_then_commit(self, transaction, (key, fence), outcome, retention)
     }
 
     /// Rolls back. The transaction is gone even when this fails: nobody commits it any more.
@@ -420,6 +409,26 @@ impl From<StoreError> for TransactionError {
 impl<K: TransactionKind> fmt::Debug for IdemTx<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdemTx(..)")
+    }
+}
+
+/// The two of [`TxStore::write_and_commit`], one after the other.
+pub(crate) async fn write_then_commit<S: TxStore>(
+    store: &S,
+    mut transaction: TransactionOf<S>,
+    (key, fence): (RecordKey, Fence),
+    outcome: &StoredOutcome,
+    retention: Retention,
+) -> Result<Fenced, StoreError> {
+    match (store.write(&mut transaction, key, fence, outcome, retention)).await {
+        Ok(Fenced::Held) => {
+            store.commit(transaction).await?;
+            Ok(Fenced::Held)
+        }
+        not_written => {
+            store.roll_back(transaction).await;
+            not_written
+        }
     }
 }
 

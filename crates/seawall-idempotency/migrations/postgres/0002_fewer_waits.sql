@@ -191,6 +191,20 @@ BEGIN
 END;
 $$;
 
+-- An outcome comes in the text of a statement, and texts are logged: the server's on errors, the
+-- client library's when they are slow. So it is veiled, by XOR with the hashes of the secret, a
+-- number that is used once, and a count.
+CREATE FUNCTION seawall_idempotency_unveil(p_once bytea, p_veiled bytea) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT substr(varbit_send(
+        ('x' || encode(p_veiled, 'hex'))::varbit
+        # ('x' || encode(substr(veil.bytes, 1, length(p_veiled)), 'hex'))::varbit), 5)
+    FROM (
+        SELECT string_agg(sha256(s.secret || p_once || int4send(part)), '' ORDER BY part) AS bytes
+        FROM seawall_idempotency_schema s, generate_series(0, (length(p_veiled) - 1) / 32) part
+    ) veil
+$$;
+
 -- Writes an outcome in the transaction that holds its record. It fails when it cannot, so that what
 -- follows in the same message, a COMMIT, is not carried out: SWL01 when the fence is not current or
 -- the record settled, SWL02 when the transaction that held it has ended.
@@ -199,7 +213,8 @@ CREATE FUNCTION seawall_idempotency_finish(
     p_fence bigint,
     p_keep interval,
     p_forget interval,
-    p_outcome bytea
+    p_once bytea,
+    p_veiled bytea
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('seawall_idempotency.held', true) IS DISTINCT FROM p_fence::text THEN
@@ -211,7 +226,7 @@ BEGIN
             completed_at = clock_timestamp(),
             expires_at = clock_timestamp() + p_keep,
             forget_at = clock_timestamp() + p_forget,
-            outcome = p_outcome,
+            outcome = seawall_idempotency_unveil(p_once, p_veiled),
             unknown_since = NULL
         WHERE r.key = p_key AND r.fence = p_fence AND r.state IN (1, 2);
     IF NOT FOUND THEN

@@ -72,7 +72,7 @@ impl PostgresStore {
     }
 
     /// Uses a pool of yours, and brings the tables up to date. Claims go through one connection
-    /// more, made in the same way.
+    /// more, made in the same way; where the server gives none, through the pool.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

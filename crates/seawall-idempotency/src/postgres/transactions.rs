@@ -1,12 +1,14 @@
 //! Effect, record and response in one commit.
 
+use sha2::{Digest as _, Sha256};
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 use super::PostgresStore;
 use super::operations::milliseconds;
 use crate::row::fence_number;
+use crate::transaction::write_then_commit;
 use crate::{
-    Fence, Fenced, RecordKey, Retention, StoreError, StoredOutcome, TransactionError,
+    Fence, Fenced, RecordKey, Retention, Secret, StoreError, StoredOutcome, TransactionError,
     TransactionKind, TxStore,
 };
 
@@ -16,6 +18,9 @@ const READ_ONLY: &str = "25006";
 /// `no_active_sql_transaction` and `invalid_savepoint_specification`: what a rollback to the
 /// handler's savepoint gets after a COMMIT or ROLLBACK of the handler's own.
 const ENDED: [&str; 2] = ["25P01", "3B001"];
+
+/// How long an encoded outcome may be to be sent in the text of a statement, in bytes.
+const LONGEST_IN_A_TEXT: usize = 8192;
 
 /// What `seawall_idempotency_finish` fails with.
 const LOST: &str = "SWL01";
@@ -91,7 +96,8 @@ impl TxStore for PostgresStore {
         transaction.commit().await.map_err(StoreError::unavailable)
     }
 
-    /// One message, since a `COMMIT` is not carried out when what stands before it failed.
+    /// One message, since a `COMMIT` is not carried out when what stands before it failed. A long
+    /// outcome costs more to veil than the round trip that this saves.
     ///
     /// The client library takes the transaction for open still, and rolls it back when it is
     /// dropped. So there is one then, with nothing in it.
@@ -103,16 +109,23 @@ impl TxStore for PostgresStore {
         outcome: &StoredOutcome,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
-        let outcome = outcome.encode()?;
+        let encoded = outcome.encode()?;
+        if encoded.len() > LONGEST_IN_A_TEXT {
+            return write_then_commit(self, transaction, (key, fence), outcome, retention).await;
+        }
+        let mut once = [0; 16];
+        getrandom::fill(&mut once).map_err(StoreError::unavailable)?;
+        let veiled = veil(&self.secret, once, encoded);
         // Hexadecimal digits and numbers: nothing that could end the text early.
         let statements = format!(
             "SELECT seawall_idempotency_finish('\\x{key}', {}, interval '{} milliseconds',
-                interval '{} milliseconds', '\\x{}');
+                interval '{} milliseconds', '\\x{}', '\\x{}');
             COMMIT AND CHAIN",
             fence_number(fence),
             milliseconds(retention.keep),
             milliseconds(retention.keep) + milliseconds(retention.tombstone),
-            hexadecimal(&outcome),
+            hexadecimal(&once),
+            hexadecimal(&veiled),
         );
         let finished = sqlx::raw_sql(AssertSqlSafe(statements))
             .execute(&mut *transaction)
@@ -138,6 +151,21 @@ impl TxStore for PostgresStore {
             tracing::warn!(%error, "a transaction did not roll back in good order");
         }
     }
+}
+
+/// Veils an outcome for the text of a statement: `seawall_idempotency_unveil` says how and why.
+fn veil(secret: &Secret, once: [u8; 16], mut outcome: Vec<u8>) -> Vec<u8> {
+    for (part, bytes) in (0_u32..).zip(outcome.chunks_mut(32)) {
+        let hash = Sha256::new()
+            .chain_update(secret.as_bytes())
+            .chain_update(once)
+            .chain_update(part.to_be_bytes())
+            .finalize();
+        for (byte, veil) in bytes.iter_mut().zip(hash) {
+            *byte ^= veil;
+        }
+    }
+    outcome
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -252,6 +252,7 @@ async fn back_to_the_first_version(direct: &PgPool) {
         function("seawall_idempotency_claim"),
         function("seawall_idempotency_hold"),
         "DROP FUNCTION seawall_idempotency_finish".to_owned(),
+        "DROP FUNCTION seawall_idempotency_unveil".to_owned(),
         "ALTER TABLE seawall_idempotency ADD CHECK (length(key) = 32)".to_owned(),
         "UPDATE seawall_idempotency_schema SET version = 1".to_owned(),
     ] {
