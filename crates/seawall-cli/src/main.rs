@@ -35,7 +35,7 @@ use exit::Exit;
     after_help = "Exit codes: 0 success · 22 the answer is an error (400 and above) · 2 usage \
 or configuration · 6 name lookup · 7 connect · 28 deadline or timeout · 35 TLS handshake · 56 reset \
 before an answer, or an answer cut short · 60 certificate · 75 refused locally, nothing sent · 130 \
-interrupted · 1 anything else"
+interrupted · 143 terminated · 1 anything else"
 )]
 struct CommandLine {
     #[command(subcommand)]

@@ -14,7 +14,7 @@ use seawall_sim::{Case, Control, Experiment, Outcome, ScenarioFile, scenario, sc
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::terminal::{is_watched, print, say};
+use crate::terminal::{is_watched, say, tell};
 
 /// Simulate clients with a policy against a server that fails, on virtual time
 ///
@@ -23,6 +23,10 @@ use crate::terminal::{is_watched, print, say};
 /// `--policy` every strategy that was published with the scenario is run. The same seed gives the
 /// same run on every machine.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 it ran to its end, whatever it shows · 2 usage or configuration · \
+130 interrupted and 143 terminated, with what there was until then · 1 anything else"
+)]
 pub(crate) struct SimulateOptions {
     /// A scenario by name, or a scenario file (TOML)
     #[arg(value_name = "NAME|FILE", required_unless_present = "list")]
@@ -32,8 +36,9 @@ pub(crate) struct SimulateOptions {
     #[arg(long)]
     list: bool,
 
-    /// Run the scenario under the policy of this file; may be repeated to compare several
-    #[arg(long, value_name = "FILE")]
+    /// Run the scenario under the policy of this file, or under a preset; may be repeated to
+    /// compare several
+    #[arg(long, value_name = "FILE|preset:NAME")]
     policy: Vec<PathBuf>,
 
     /// Where all random numbers come from
@@ -87,13 +92,20 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<Exit, Complaint> {
     let estimate = experiment.memory();
     if estimate > most {
         return Err(Complaint::usage(format!(
-            "the run needs about {} of memory, more than --max-memory {}: fewer clients, a lower \
-             rate or --threads 1 need less",
+            "the run needs about {} of memory, more than --max-memory {}: fewer clients or \
+             runs, a lower rate or --threads 1 need less",
             mebibytes(estimate),
             options.max_memory
         )));
     }
     let (outcome, interrupted) = watched(experiment)?;
+    let text = if options.json {
+        format!("{}\n", outcome.to_json())
+    } else {
+        outcome.to_text(width())
+    };
+    // A long run is not lost to a full disk: both are tried before either is complained of.
+    let told = tell(&text);
     if let (Some(path), Some(format)) = (&options.output, format) {
         let text = match format {
             Format::Page => outcome.to_html(),
@@ -103,13 +115,7 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<Exit, Complaint> {
             Complaint::file("-o", path, "written", &error).with_exit(Exit::OTHER)
         })?;
     }
-    let text = if options.json {
-        format!("{}\n", outcome.to_json())
-    } else {
-        outcome.to_text(width())
-    };
-    // A reader that is gone needs no more.
-    let _ = print(&text);
+    told?;
     Ok(interrupted.unwrap_or(Exit::SUCCESS))
 }
 
@@ -120,7 +126,9 @@ fn experiment(options: &SimulateOptions) -> Result<Experiment, Complaint> {
     let usage = |error: seawall::Invalid| Complaint::usage(error.to_string());
     let (about, mut cases, parameters);
     let is_built_in = scenarios().iter().any(|scenario| scenario.name == name);
-    if !is_built_in && (path.is_file() || name.ends_with(".toml")) {
+    // A pipe (`<(…)` of the shell) is as good as a file.
+    let is_there = path.exists() && !path.is_dir();
+    if !is_built_in && (is_there || name.ends_with(".toml")) {
         let file = ScenarioFile::read(path, &options.set)
             .map_err(|error| Complaint::usage(format!("{name}: {error}")))?;
         about = [file.title.as_str(), file.about.as_str()]
@@ -152,6 +160,12 @@ fn experiment(options: &SimulateOptions) -> Result<Experiment, Complaint> {
         parameters = set
             .iter()
             .map(|(name, value)| (name.to_owned(), value))
+            .chain(
+                options
+                    .clients
+                    .filter(|_| own.is_none())
+                    .map(|clients| ("clients".to_owned(), f64::from(clients))),
+            )
             .collect();
     }
     if !options.policy.is_empty() {
@@ -188,14 +202,7 @@ fn under(files: &[PathBuf], cases: &[Case], name: &str) -> Result<Vec<Case>, Com
             || "policy".into(),
             |stem| stem.to_string_lossy().into_owned(),
         );
-        let label = match own
-            .iter()
-            .filter(|case| case.label.starts_with(&stem))
-            .count()
-        {
-            0 => stem,
-            n => format!("{stem}-{}", n + 1),
-        };
+        let label = free_label(stem, &own);
         let case = cases
             .iter()
             .find_map(|case| case.under(&label, policy.policy().clone()))
@@ -207,6 +214,19 @@ fn under(files: &[PathBuf], cases: &[Case], name: &str) -> Result<Vec<Case>, Com
         own.push(case);
     }
     Ok(own)
+}
+
+/// The name of a policy's file, with a number where it would be another one's label.
+fn free_label(stem: String, taken: &[Case]) -> String {
+    let is_free = |label: &str| taken.iter().all(|case| case.label != label);
+    let numbered = |number: u32| format!("{stem}-{number}");
+    if is_free(&stem) {
+        return stem;
+    }
+    (2..)
+        .map(numbered)
+        .find(|label| is_free(label))
+        .unwrap_or(stem)
 }
 
 /// Runs it, with progress where somebody looks, until its end or a signal.
@@ -299,7 +319,7 @@ fn listed(json: bool) -> Result<Exit, Complaint> {
             }
         }
     }
-    let _ = print(&text);
+    tell(&text)?;
     Ok(Exit::SUCCESS)
 }
 

@@ -1,5 +1,7 @@
 use std::fmt;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use crate::complaint::Complaint;
 
 /// Writes a line to stderr. A reader that is gone is no reason to fail.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
@@ -9,6 +11,16 @@ pub(crate) fn say(line: fmt::Arguments<'_>) {
 /// True when a person looks at stderr.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// Writes what was found out to stdout. Who closes the pipe has read enough.
+pub(crate) fn tell(text: &str) -> Result<(), Complaint> {
+    match print(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Complaint::other(format!(
+            "stdout: cannot be written: {error}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Writes what was asked for to stdout, at once.

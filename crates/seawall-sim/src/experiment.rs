@@ -1,6 +1,7 @@
 //! Runs of a scenario's cases, on all cores, and what they come to together.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -134,6 +135,15 @@ struct Rows {
     counts: Vec<[u32; COLUMNS.len()]>,
 }
 
+/// The rows of a case's runs, added up in the runs' order, in whatever order they end: a sum of
+/// floats depends on it. A run's own rows are given up as soon as may be.
+#[derive(Default)]
+struct Sum {
+    next: usize,
+    rows: Option<Rows>,
+    early: BTreeMap<usize, Rows>,
+}
+
 type Column = (&'static str, fn(&crate::Row) -> f64);
 
 const COLUMNS: [Column; 19] = [
@@ -160,6 +170,9 @@ const COLUMNS: [Column; 19] = [
     ("p999_ms", |row| row.latency_ms[2]),
 ];
 
+/// The bytes of a run's numbers, which are kept until all runs are over.
+const NUMBERS: u64 = 3 << 10;
+
 impl Experiment {
     /// The bytes that it holds at its peak, about.
     pub fn memory(&self) -> u64 {
@@ -171,6 +184,7 @@ impl Experiment {
             .max()
             .unwrap_or(8 << 20);
         most.saturating_mul(self.workers() as u64)
+            .saturating_add(NUMBERS.saturating_mul(self.jobs() as u64))
     }
 
     /// How many runs there are in all.
@@ -196,6 +210,7 @@ impl Experiment {
         let next = AtomicUsize::new(0);
         let done: Vec<Mutex<Option<Result<Run, Invalid>>>> =
             (0..self.jobs()).map(|_| Mutex::new(None)).collect();
+        let sums: Vec<Mutex<Sum>> = self.cases.iter().map(|_| Mutex::default()).collect();
         std::thread::scope(|scope| {
             for _ in 0..self.workers() {
                 scope.spawn(|| {
@@ -204,9 +219,18 @@ impl Experiment {
                         if job >= done.len() || control.is_stopped() {
                             return;
                         }
-                        let run = one(&self.cases[job / runs], self.seed_of(job % runs), control);
-                        if run.is_err() {
-                            control.stop();
+                        let (case, number) = (job / runs, job % runs);
+                        let mut run = one(&self.cases[case], self.seed_of(number), control);
+                        match &mut run {
+                            Err(_) => control.stop(),
+                            Ok(run) if run.stopped => {}
+                            Ok(run) => {
+                                if let (Some(rows), Ok(mut sum)) =
+                                    (run.rows.take(), sums[case].lock())
+                                {
+                                    sum.add(number, rows);
+                                }
+                            }
                         }
                         if let Ok(mut place) = done[job].lock() {
                             *place = Some(run);
@@ -223,15 +247,24 @@ impl Experiment {
         let mut all = all.into_iter();
         let mut results = Vec::new();
         let mut stopped = false;
-        for case in &self.cases {
+        for (case, sum) in self.cases.iter().zip(sums) {
             let of_case: Vec<Run> = all.by_ref().take(runs).flatten().collect();
             let (broken, whole): (Vec<_>, Vec<_>) =
                 of_case.into_iter().partition(|run| run.stopped);
             stopped |= whole.len() < runs;
             // Half a run is better than none, but not to be mixed with whole ones.
-            let counted = if whole.is_empty() { broken } else { whole };
+            let mut sum = sum.into_inner().unwrap_or_default();
+            let mut counted = whole;
+            if counted.is_empty() {
+                counted = broken;
+                for (number, run) in counted.iter_mut().enumerate() {
+                    if let Some(rows) = run.rows.take() {
+                        sum.add(number, rows);
+                    }
+                }
+            }
             if !counted.is_empty() {
-                results.push(together(case, counted));
+                results.push(together(case, &counted, sum.finished()));
             }
         }
         Ok(Outcome {
@@ -298,25 +331,14 @@ fn one(case: &Case, seed: u64, control: &Control) -> Result<Run, Invalid> {
     }
 }
 
-fn together(case: &Case, runs: Vec<Run>) -> CaseOutcome {
-    let summaries = summed_up(&runs);
-    let mut whole: Option<Rows> = None;
-    let count = runs.len() as u32;
+fn together(case: &Case, runs: &[Run], rows: Option<Rows>) -> CaseOutcome {
     let maps: Vec<&PhaseDiagram> = runs.iter().filter_map(|run| run.map.as_ref()).collect();
     let map = PhaseDiagram::mean(&maps);
-    for run in runs {
-        if let Some(rows) = run.rows {
-            match &mut whole {
-                None => whole = Some(rows),
-                Some(sum) => sum.add(rows),
-            }
-        }
-    }
     let mut outcome = CaseOutcome {
         label: case.label.clone(),
-        runs: count,
-        scalars: summaries,
-        series: whole.map_or_else(Vec::new, |rows| rows.series()),
+        runs: runs.len() as u32,
+        scalars: summed_up(runs),
+        series: rows.map_or_else(Vec::new, |rows| rows.series()),
         map,
         verdict: Vec::new(),
     };
@@ -357,6 +379,31 @@ fn summed_up(runs: &[Run]) -> Vec<Summary> {
             }
         })
         .collect()
+}
+
+impl Sum {
+    fn add(&mut self, run: usize, rows: Rows) {
+        self.early.insert(run, rows);
+        while let Some(rows) = self.early.remove(&self.next) {
+            self.next += 1;
+            self.take(rows);
+        }
+    }
+
+    /// With those that waited for one that never came.
+    fn finished(mut self) -> Option<Rows> {
+        for rows in core::mem::take(&mut self.early).into_values() {
+            self.take(rows);
+        }
+        self.rows
+    }
+
+    fn take(&mut self, rows: Rows) {
+        match &mut self.rows {
+            None => self.rows = Some(rows),
+            Some(sum) => sum.add(rows),
+        }
+    }
 }
 
 impl Rows {

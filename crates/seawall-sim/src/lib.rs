@@ -26,6 +26,9 @@
 //! assert!((load - 1.875).abs() < 0.1);
 //! ```
 //!
+//! A world of your own is a [`ScenarioFile`], or is made of a [`Model`], a [`Crew`] for each
+//! strategy, and [`Case::world`].
+//!
 //! Who owns what:
 //!
 //! | module | what lives there |

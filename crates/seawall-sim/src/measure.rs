@@ -146,7 +146,12 @@ pub(crate) fn scalars(record: &Record, model: &Model) -> Scalars {
         Some((from, to)) => {
             let recovery = recovery(record, model, from.as_secs_f64(), to.as_secs_f64());
             scalars.set("recovery_s", recovery.map_or(Scalar::Never, Scalar::Number));
-            let over = to.as_secs_f64() < model.duration.as_secs_f64() * (1.0 - TAIL);
+            let watched = if record.stopped {
+                record.last_event as f64 / 1e9
+            } else {
+                model.duration.as_secs_f64()
+            };
+            let over = to.as_secs_f64() < watched * (1.0 - TAIL);
             let load = per_second(tail, |row| row.calls);
             let room = model.servers[0]
                 .capacity()
@@ -210,4 +215,33 @@ fn recovery(record: &Record, model: &Model, from: f64, to: f64) -> Option<f64> {
         at += 1;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Control, Crew, ScenarioFile, run};
+
+    /// Whoever interrupts a run in the middle of an outage has seen no recovery fail.
+    #[test]
+    fn runs_that_are_stopped_in_the_outage_are_not_called_metastable() {
+        let text = "
+            [[fleets]]
+            arrivals = { kind = \"poisson\", rate = 1200 }
+            [[network.outages]]
+            from = \"10s\"
+            to = \"40s\"
+        ";
+        let model = ScenarioFile::parse(text, &[]).unwrap().model;
+        let crew = Crew::new(seawall_engine::Policy::default());
+        // It looks after 65536 events for the first time.
+        let control = Control::default();
+        control.stop();
+        let record = run(&model, &crew, 1, &control).unwrap();
+        let scalars = scalars(&record, &model);
+        let seconds = scalars.value("time_ms").unwrap() / 1e3;
+        assert!(record.stopped && (15.0..40.0).contains(&seconds));
+        assert!(scalars.value("goodput_tail_ratio").unwrap() < COLLAPSED);
+        assert_eq!(scalars.get("metastable"), Some(Scalar::Flag(false)));
+    }
 }

@@ -12,8 +12,8 @@ pub(crate) fn verdict(case: &Case, outcome: &CaseOutcome) -> Vec<String> {
     };
     let mut words = Vec::new();
     amplification(outcome, &mut words);
-    if model.trigger().is_some() {
-        recovery(outcome, &mut words);
+    if let Some((_, end)) = model.trigger() {
+        recovery(outcome, end.as_secs_f64(), &mut words);
         if let Some(analysis) = Loop::of(model, crew.policy(0)) {
             analysis.explain(outcome, &mut words);
         }
@@ -34,7 +34,7 @@ fn amplification(outcome: &CaseOutcome, words: &mut Vec<String>) {
     ));
 }
 
-fn recovery(outcome: &CaseOutcome, words: &mut Vec<String>) {
+fn recovery(outcome: &CaseOutcome, end: f64, words: &mut Vec<String>) {
     let collapsed = outcome.value("metastable").unwrap_or(0.0);
     if outcome.runs > 1 && collapsed > 0.0 && collapsed < 1.0 {
         words.push(format!(
@@ -53,6 +53,9 @@ fn recovery(outcome: &CaseOutcome, words: &mut Vec<String>) {
         match outcome.value("recovery_s") {
             Some(0.0) => words.push("Back as soon as the trigger was over.".into()),
             Some(seconds) => words.push(format!("Back {seconds:.0} s after the trigger was over.")),
+            None if outcome.value("time_ms").is_some_and(|ms| ms < end * 1e3) => {
+                words.push("The trigger was not over within the time that was watched.".into());
+            }
             None => words.push("Not back within the time that was watched.".into()),
         }
     }
@@ -73,7 +76,9 @@ impl Loop {
         let [server] = model.servers.as_slice() else {
             return None;
         };
-        let mu = f64::from(server.workers?) / server.service.mean();
+        // Work that takes no time never waits, and has no formula.
+        let mu =
+            Some(f64::from(server.workers?) / server.service.mean()).filter(|mu| mu.is_finite())?;
         let timeout = policy.attempt_timeout?.as_secs_f64();
         let load: f64 = model
             .fleets

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_sim::{Arrivals, ScenarioFile, scenario, scenarios};
+use seawall_sim::{Arrivals, Control, Crew, Experiment, ScenarioFile, run, scenario, scenarios};
 
 #[track_caller]
 fn refused_text(text: &str, words: &[&str]) {
@@ -54,12 +54,99 @@ fn files_that_cannot_be_are_refused_by_field() {
     );
     refused_text(
         &with("[policies.p]\nmax_attempts = 0"),
-        &["line", "at least 1"],
+        &["policies.p.max_attempts (line 4)", "at least 1"],
     );
     refused_text(
         &with("[[servers]]\nservice = { law = \"pareto\", scale = \"1ms\", shape = 0.0 }"),
         &["service.shape", "above 0"],
     );
+}
+
+#[test]
+fn what_is_of_the_wrong_kind_is_refused_by_field_line_and_what_is_allowed() {
+    let with = |more: &str| format!("{CALLS}{more}");
+    refused_text(
+        &with("[[servers]]\nworkers = -1"),
+        &[
+            "servers.0.workers (line 4)",
+            "`-1`",
+            "a whole number from 0",
+        ],
+    );
+    refused_text(
+        &with("[network]\nloss = \"much\""),
+        &["network.loss (line 4)", "much", "must be a number"],
+    );
+    for rate in [
+        "true",
+        "{ steps = [], ramp = [] }",
+        "{ steps = [{ at = 3 }] }",
+    ] {
+        refused_text(
+            &format!("[[fleets]]\narrivals = {{ kind = \"poisson\", rate = {rate} }}"),
+            &["fleets.0.arrivals", "a number of calls per second", "steps"],
+        );
+    }
+    for moment in ["nan", "-1.0", "inf"] {
+        refused_text(
+            &format!("[[fleets]]\narrivals = {{ kind = \"trace\", at = [{moment}] }}"),
+            &["fleets.0.arrivals", "seconds since the start, at least 0"],
+        );
+    }
+    let changed = ScenarioFile::parse(CALLS, &["servers=[{workers=-1}]".to_owned()]);
+    let error = changed.unwrap_err().to_string();
+    assert!(error.contains("servers.0.workers is not usable"), "{error}");
+}
+
+#[test]
+fn worlds_in_which_nobody_calls_are_refused() {
+    for text in ["", "[[fleets]]", "[[servers]]\nworkers = 1"] {
+        refused_text(text, &["fleets.clients.arrivals", "missing"]);
+    }
+    refused_text(
+        &format!("{CALLS}[[fleets]]\nname = \"next\""),
+        &["fleets.next.arrivals", "unless a server calls"],
+    );
+}
+
+#[test]
+fn names_are_there_once() {
+    refused_text(
+        &format!("{CALLS}{CALLS}"),
+        &["fleets.clients.name", "twice"],
+    );
+    refused_text(
+        &format!("{CALLS}[[servers]]\n[[servers]]"),
+        &["servers.server.name", "twice"],
+    );
+}
+
+/// A closed loop whose calls are refused in no time would be at one moment for ever.
+#[test]
+fn calls_that_take_no_time_are_refused_and_not_run_for_ever() {
+    let text = "
+        duration = \"2s\"
+        [[fleets]]
+        arrivals = { kind = \"closed\", think = { law = \"constant\", value = \"0s\" } }
+        [[servers]]
+        service = { law = \"constant\", value = \"1ms\" }
+        [[network.outages]]
+        from = \"0s\"
+        to = \"2s\"
+        messages = \"refused\"
+        [policies.once]
+        max_attempts = 1
+        budget = false
+        breaker = false
+    ";
+    let file = ScenarioFile::parse(text, &[]).unwrap();
+    let crew = Crew::new(file.policies["once"].clone());
+    let whole = |file: &ScenarioFile| run(&file.model, &crew, 1, &Control::default()).map(drop);
+    let error = whole(&file).unwrap_err();
+    assert!(error.to_string().contains("events at 0 s alone"), "{error}");
+    let paced = "fleets.0.arrivals.think.value=1ms".to_owned();
+    let file = ScenarioFile::parse(text, &[paced]).unwrap();
+    assert_eq!(whole(&file), Ok(()));
 }
 
 #[test]
@@ -145,6 +232,10 @@ fn parameters_out_of_bounds_are_refused_by_name() {
                 .unwrap_err();
             assert_eq!(error.field(), parameter.name);
             assert!(parameters.set(parameter.name, f64::NAN).is_err());
+            if parameter.least + 0.5 <= parameter.most {
+                let half = parameters.set(parameter.name, parameter.least + 0.5);
+                assert_eq!(half.is_err(), parameter.whole, "{}", parameter.name);
+            }
             parameters.set(parameter.name, parameter.default).unwrap();
         }
         assert!(
@@ -175,4 +266,21 @@ fn memory_is_estimated_before_the_run() {
     traced.fleets[0].arrivals = Some(Arrivals::trace(moments));
     // All of them are in flight at once, if nobody answers.
     assert!(traced.memory() > 1 << 30);
+}
+
+/// What is kept of each run until the end counts too.
+#[test]
+fn memory_grows_with_the_runs() {
+    let mut experiment = Experiment {
+        scenario: "small".into(),
+        about: String::new(),
+        parameters: Vec::new(),
+        cases: ScenarioFile::parse(CALLS, &[]).unwrap().cases(),
+        seed: 1,
+        runs: 1,
+        threads: 1,
+    };
+    assert!(experiment.memory() < 32 << 20);
+    experiment.runs = 1_000_000;
+    assert!(experiment.memory() > 2 << 30);
 }

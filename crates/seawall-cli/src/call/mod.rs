@@ -54,7 +54,8 @@ const FAREWELL: Duration = Duration::from_millis(60);
 
 Exit codes: 0 below 400 · 22 at 400 and above · 2 usage or configuration · 6 name lookup · 7 connect \
 · 28 deadline or timeout · 35 TLS handshake · 56 reset before an answer, or an answer cut short · 60 \
-certificate · 75 refused locally, nothing sent · 130 interrupted · 1 anything else"
+certificate · 75 refused locally, nothing sent · 130 interrupted · 143 \
+terminated · 1 anything else"
 )]
 pub(crate) struct CallOptions {
     /// The method (GET, or POST when there is data), and the URL

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::terminal;
+use crate::terminal::tell;
 pub(crate) use orders::{ServiceOptions, serve};
 
 /// Show what a loop with a sleep does when things go wrong, and what Seawall does
@@ -85,7 +85,7 @@ async fn show(options: &DemoOptions) -> Result<(), Complaint> {
     } else {
         let findings = outage::show(first).await?;
         if !options.json {
-            print(&format!("{findings}\n"))?;
+            tell(&format!("{findings}\n"))?;
         }
         Some(findings)
     };
@@ -98,17 +98,8 @@ async fn show(options: &DemoOptions) -> Result<(), Complaint> {
     if options.json {
         // Nothing in it can fail to be written: names, numbers and lists.
         let findings = serde_json::to_string(&Findings { outage, orders });
-        print(&(findings.unwrap_or_default() + "\n"))
+        tell(&(findings.unwrap_or_default() + "\n"))
     } else {
-        print(&orders.to_string())
-    }
-}
-
-fn print(text: &str) -> Result<(), Complaint> {
-    match terminal::print(text) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Complaint::other(
-            format!("stdout: cannot be written: {error}"),
-        )),
-        _ => Ok(()),
+        tell(&orders.to_string())
     }
 }

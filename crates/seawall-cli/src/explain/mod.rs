@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::policy::PolicyOptions;
-use crate::terminal;
+use crate::terminal::tell;
 
 /// Say what a policy comes to: its schedule, the longest call, the load it can add, warnings
 ///
@@ -57,7 +57,8 @@ struct Explained<'a> {
 pub(crate) fn run(options: &ExplainOptions, matches: &ArgMatches) -> Result<Exit, Complaint> {
     if let Some(path) = &options.trace {
         let (text, exit) = incident::told(path)?;
-        return print(&text, exit);
+        tell(&text)?;
+        return Ok(exit);
     }
     let policy = options.changes.policy(options.policy.as_deref(), matches)?;
     let explanation = Explanation::of(&policy);
@@ -73,16 +74,6 @@ pub(crate) fn run(options: &ExplainOptions, matches: &ArgMatches) -> Result<Exit
         let fields = to_toml(&policy).map_err(|error| Complaint::usage(error.to_string()))?;
         format!("{fields}\n{explanation}")
     };
-    print(&text, Exit::SUCCESS)
-}
-
-fn print(text: &str, exit: Exit) -> Result<Exit, Complaint> {
-    match terminal::print(text) {
-        // Who closes the pipe has read enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit),
-        Err(error) => Err(Complaint::other(format!(
-            "stdout: cannot be written: {error}"
-        ))),
-        Ok(()) => Ok(exit),
-    }
+    tell(&text)?;
+    Ok(Exit::SUCCESS)
 }

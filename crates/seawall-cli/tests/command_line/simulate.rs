@@ -163,6 +163,75 @@ fn simulate_bad_input_is_refused_with_field_and_bound() {
     ]);
 }
 
+#[test]
+fn simulate_labels_are_the_names_of_the_files_and_never_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    for name in ["ab.toml", "a.toml", "a-2.toml"] {
+        fs::write(path(name), "[defaults]\nmax_attempts = 2\n").unwrap();
+    }
+    let mut arguments = vec!["simulate", "bernoulli-retry", "--json"];
+    let files = ["ab.toml", "a.toml", "a-2.toml", "a.toml"].map(path);
+    for file in &files {
+        arguments.extend(["--policy", file]);
+    }
+    let all = json(&arguments);
+    let labels: Vec<_> = all["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["label"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels, ["ab", "a", "a-2", "a-3"]);
+}
+
+#[test]
+fn simulate_says_how_many_clients_there_were() {
+    for scenario in ["occ-aws", "sre-ratio"] {
+        let all = json(&["simulate", scenario, "--clients", "7", "--json"]);
+        assert_eq!(all["parameters"]["clients"], 7, "{scenario}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn simulate_says_when_its_output_cannot_be_written() {
+    use crate::process::{command, wait};
+    for arguments in [vec!["simulate", "occ-aws"], vec!["simulate", "--list"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let child = command(arguments).stdout(full.unwrap()).spawn().unwrap();
+        let run = wait(child, std::time::Instant::now());
+        assert_eq!(run.code, 1);
+        assert!(run.stderr.contains("stdout: cannot be written"));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn simulate_reads_a_scenario_from_a_pipe() {
+    let scenario = "[[fleets]]\narrivals = { kind = \"poisson\", rate = 10 }\n";
+    let mut child = crate::process::command(["simulate", "/dev/stdin", "--json"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), scenario.as_bytes()).unwrap();
+    let run = crate::process::wait(child, std::time::Instant::now());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.text().contains("\"label\":\"default\""));
+}
+
+/// A run that was long is not lost because its report cannot be kept.
+#[cfg(unix)]
+#[test]
+fn simulate_tells_its_numbers_even_if_the_report_cannot_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("taken.svg")).unwrap();
+    let run = seawall_in(directory.path(), ["simulate", "occ-aws", "-o", "taken.svg"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("-o taken.svg: cannot be written"));
+    assert!(run.text().contains("attempts/call"));
+}
+
 #[cfg(unix)]
 #[test]
 fn simulate_ends_at_ctrl_c_with_what_there_is() {

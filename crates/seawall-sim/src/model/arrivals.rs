@@ -50,7 +50,12 @@ pub enum Arrivals {
 
 /// Calls per second: a number, or points in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "no rate, expected a number of calls per second, `{ steps = [{ at, rate }] }` or \
+                 `{ ramp = [{ at, rate }] }`"
+)]
 pub enum Rate {
     /// Always the same.
     Always(f64),
@@ -273,7 +278,8 @@ fn line(ramp: &[RatePoint], seconds: f64) -> f64 {
 /// Moments as numbers of seconds, the way logs have them.
 mod seconds {
     use super::{Arc, Duration};
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use serde::de::{Error, Unexpected};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(at: &Arc<[Duration]>, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(at.iter().map(Duration::as_secs_f64))
@@ -284,7 +290,12 @@ mod seconds {
     ) -> Result<Arc<[Duration]>, D::Error> {
         Vec::<f64>::deserialize(from)?
             .into_iter()
-            .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(D::Error::custom))
+            .map(|seconds| {
+                Duration::try_from_secs_f64(seconds).map_err(|_| {
+                    let was = Unexpected::Float(seconds);
+                    D::Error::invalid_value(was, &"seconds since the start, at least 0")
+                })
+            })
             .collect()
     }
 }

@@ -7,6 +7,7 @@ mod network;
 mod server;
 
 use core::time::Duration;
+use std::collections::HashSet;
 
 use seawall_engine::{Invalid, duration};
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,8 @@ impl Model {
                 "from 1 to 1000 fleets",
             ));
         }
+        once("servers", self.servers.iter().map(|server| &server.name))?;
+        once("fleets", self.fleets.iter().map(|fleet| &fleet.name))?;
         for server in &self.servers {
             let within = format!("servers.{}", server.name);
             server
@@ -154,6 +157,13 @@ impl Model {
                         "seconds since the start, before the duration of {} is over",
                         duration::format(self.duration)
                     ),
+                ));
+            }
+            if fleet.arrivals.is_none() && !self.is_called_through(fleet) {
+                return Err(Invalid::new(
+                    format!("{within}.arrivals"),
+                    "missing",
+                    "there, unless a server calls through the fleet",
                 ));
             }
             for server in &fleet.servers {
@@ -231,6 +241,12 @@ impl Model {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    fn is_called_through(&self, fleet: &Fleet) -> bool {
+        self.servers
+            .iter()
+            .any(|server| server.calls.as_ref() == Some(&fleet.name))
+    }
+
     fn tiers_turn_in_a_circle(&self) -> bool {
         let next = |server: &Server| -> Vec<&Server> {
             let fleet = self
@@ -267,4 +283,19 @@ impl Model {
             (events > MOST_EVENTS).then_some((fleet.name.as_str(), events))
         })
     }
+}
+
+/// Others are called by their names, so that no two may have the same.
+fn once<'n>(field: &'static str, names: impl Iterator<Item = &'n String>) -> Result<(), Invalid> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Invalid::new(
+                format!("{field}.{name}.name"),
+                "there twice",
+                "a name of its own",
+            ));
+        }
+    }
+    Ok(())
 }

@@ -17,7 +17,10 @@ pub(super) fn text(outcome: &Outcome, width: usize) -> String {
     } else {
         format!("{} runs", outcome.runs)
     };
-    let _ = writeln!(text, "{} — {}", outcome.scenario, outcome.about);
+    let _ = match outcome.about.as_str() {
+        "" => writeln!(text, "{}", outcome.scenario),
+        about => writeln!(text, "{} — {about}", outcome.scenario),
+    };
     let mut facts = vec![format!("seed {}", outcome.seed), runs];
     facts.extend(
         outcome

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use seawall_engine::{Backoff, Jitter, Policy};
 
-use super::parameters::parameter;
+use super::parameters::count;
 use super::{Case, Parameter, Parameters, Scenario, built, plain};
 use crate::crew::Crew;
 use crate::measure::Scalar;
@@ -22,7 +22,7 @@ pub(super) const OCC_AWS: Scenario = Scenario {
     cases,
 };
 
-const PARAMETERS: [Parameter; 1] = [parameter(
+const PARAMETERS: [Parameter; 1] = [count(
     "clients",
     100.0,
     1.0,

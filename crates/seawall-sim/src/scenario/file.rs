@@ -1,6 +1,8 @@
 //! Scenarios from files.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use seawall_engine::{Invalid, Policy};
@@ -119,10 +121,7 @@ impl ScenarioFile {
     /// [`Invalid`] names the field, or the file and its line, what it was and what is allowed.
     pub fn read(path: impl AsRef<Path>, changes: &[String]) -> Result<Self, Invalid> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let was = format!("not readable ({error})");
-            Invalid::new("the file", was, "a scenario as documented")
-        })?;
+        let text = text_of(path)?;
         let mut file = Self::unchecked(&text, changes)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for fleet in &mut file.model.fleets {
@@ -167,30 +166,71 @@ impl ScenarioFile {
     }
 
     fn unchecked(text: &str, changes: &[String]) -> Result<Self, Invalid> {
-        let wrong = |error: &toml::de::Error| {
-            let message = error.message().trim().replace('\n', ", ");
-            let line = error
-                .span()
-                .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
-            let field = line.map_or_else(|| "the file".to_owned(), |line| format!("line {line}"));
-            Invalid::new(
-                field,
-                format!("not usable ({message})"),
-                "a scenario as documented",
-            )
-        };
         if changes.is_empty() {
-            toml::from_str(text).map_err(|error| wrong(&error))
-        } else {
-            let mut table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
-            for change in changes {
-                assign(&mut table, change)?;
-            }
-            toml::Value::Table(table)
-                .try_into()
-                .map_err(|error| wrong(&error))
+            let source =
+                toml::Deserializer::parse(text).map_err(|error| unusable("", &error, text))?;
+            return serde_path_to_error::deserialize(source)
+                .map_err(|error| unusable(&path(error.path()), error.inner(), text));
+        }
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| unusable("", &error, text))?;
+        for change in changes {
+            assign(&mut table, change)?;
+        }
+        serde_path_to_error::deserialize(toml::Value::Table(table))
+            .map_err(|error| unusable(&path(error.path()), error.inner(), text))
+    }
+}
+
+/// No more than a scenario can have: not everything that can be read has an end.
+fn text_of(path: &Path) -> Result<String, Invalid> {
+    const MOST: u64 = 64 << 20;
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 <= MOST => Ok(text),
+        Ok(_) => Err(Invalid::new("the file", "longer", "at most 64 MiB long")),
+        Err(error) => {
+            let was = format!("not readable ({error})");
+            Err(Invalid::new("the file", was, "a scenario as documented"))
         }
     }
+}
+
+/// The field of an error, what is wrong, and what was expected there.
+fn unusable(field: &str, error: &toml::de::Error, text: &str) -> Invalid {
+    let line = error
+        .span()
+        .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+    let place = match (field, line) {
+        ("", None) => "the file".to_owned(),
+        ("", Some(line)) => format!("line {line}"),
+        (field, None) => field.to_owned(),
+        (field, Some(line)) => format!("{field} (line {line})"),
+    };
+    let message = error.message().trim().replace('\n', ", ");
+    let (wrong, allowed) = match message.split_once(", expected ") {
+        Some((wrong, "u32")) => (wrong, "a whole number from 0 to 4294967295"),
+        Some((wrong, "f64")) => (wrong, "a number"),
+        Some((wrong, allowed)) => (wrong, allowed),
+        None => (message.as_str(), "a scenario as documented"),
+    };
+    let was = format!("not usable ({wrong})");
+    Invalid::new(place, was, allowed.to_owned())
+}
+
+/// As `--set` has it: `servers.0.workers`.
+fn path(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let steps: Vec<String> = path
+        .iter()
+        .filter_map(|step| match step {
+            Segment::Seq { index } => Some(index.to_string()),
+            Segment::Map { key } => Some(key.clone()),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        })
+        .collect();
+    steps.join(".")
 }
 
 fn assign(table: &mut toml::Table, change: &str) -> Result<(), Invalid> {

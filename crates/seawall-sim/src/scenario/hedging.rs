@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use seawall_engine::{HedgeSettings, Invalid, PolicyBuilder};
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::shedding::tight;
 use super::{Case, Scenario, crew, plain, seconds};
 use crate::formulas;
@@ -19,7 +19,7 @@ pub(super) const TAIL_FANOUT: Scenario = Scenario {
     name: "tail-fanout",
     about: "one slow part in a hundred makes 63 % of fan-outs over a hundred parts slow",
     source: TAIL,
-    parameters: &[parameter("users", 5_000.0, 10.0, 1e6, "how many fan-outs")],
+    parameters: &[count("users", 5_000.0, 10.0, 1e6, "how many fan-outs")],
     cases: |parameters| {
         [("100-of-1%", 100, 0.01), ("2000-of-0.01%", 2_000, 1e-4)]
             .into_iter()
@@ -43,7 +43,7 @@ pub(super) const BIGTABLE_HEDGE: Scenario = Scenario {
     about: "1000 keys at once, hedged after 10 ms: the p99.9 falls from 1800 to 73 ms for 2 % more",
     source: TAIL,
     parameters: &[
-        parameter(
+        count(
             "users",
             2_000.0,
             10.0,
@@ -108,7 +108,7 @@ pub(super) const HEDGE_LOAD: Scenario = Scenario {
             0.49,
             "load of the servers, each request once",
         ),
-        parameter(
+        count(
             "requests",
             400_000.0,
             1_000.0,
@@ -180,7 +180,7 @@ pub(super) const HEDGE_STORM: Scenario = Scenario {
             1e3,
             "the delay, in service times",
         ),
-        parameter(
+        count(
             "requests",
             400_000.0,
             1_000.0,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use seawall_engine::{Backoff, BreakerSettings, Invalid, Jitter, PolicyBuilder, WindowSize};
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::shedding::tight;
 use super::{Case, Found, Parameter, Parameters, Scenario, crew, plain, seconds};
 use crate::formulas;
@@ -41,7 +41,7 @@ const HOTOS_PARAMETERS: [Parameter; 5] = [
         1e5,
         "requests per second that the server can do",
     ),
-    parameter(
+    count(
         "attempts",
         2.0,
         1.0,
@@ -204,7 +204,7 @@ pub(super) const MONGO_QUARTET: Scenario = Scenario {
             1e5,
             "requests per second that the server can do",
         ),
-        parameter("attempts", 5.0, 1.0, 20.0, "attempts at most"),
+        count("attempts", 5.0, 1.0, 20.0, "attempts at most"),
         parameter("timeout_s", 3.0, 0.01, 1e3, "what each is given"),
     ],
     cases: |parameters| {
@@ -306,7 +306,7 @@ pub(super) const PHASE_DIAGRAM: Scenario = Scenario {
             1e5,
             "requests per second that the server can do",
         ),
-        parameter(
+        count(
             "attempts",
             2.0,
             1.0,
@@ -315,8 +315,8 @@ pub(super) const PHASE_DIAGRAM: Scenario = Scenario {
         ),
         parameter("budget_ratio", 0.0, 0.0, 10.0, "a retry budget; 0 for none"),
         parameter("outage_max_s", 4.0, 0.1, 1e3, "the longest outage"),
-        parameter("steps", 12.0, 2.0, 100.0, "cells along each side"),
-        parameter("seeds", 3.0, 1.0, 1e4, "runs of each cell"),
+        count("steps", 12.0, 2.0, 100.0, "cells along each side"),
+        count("seeds", 3.0, 1.0, 1e4, "runs of each cell"),
     ],
     cases: |parameters| {
         let parameters = parameters.clone();

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use seawall_engine::{Policy, Settings};
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::{Case, Scenario, seconds};
 use crate::crew::Crew;
 use crate::model::{Arrivals, Fleet, Law, Messages, Model, Network, Outage, Server};
@@ -14,7 +14,7 @@ pub(super) const MILLION_OUTAGE: Scenario = Scenario {
     about: "a million clients with guards of their own, a minute with an outage of ten seconds",
     source: "our own",
     parameters: &[
-        parameter("clients", 1e6, 1.0, 1e7, "how many clients"),
+        count("clients", 1e6, 1.0, 1e7, "how many clients"),
         parameter(
             "rate_per_s",
             50_000.0,

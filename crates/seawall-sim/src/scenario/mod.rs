@@ -135,7 +135,40 @@ impl Scenario {
 }
 
 impl Case {
-    pub(crate) fn world(label: &str, model: Model, crew: Crew) -> Self {
+    /// A strategy of your own: how clients behave in a world.
+    ///
+    /// ```
+    /// use seawall_engine::Policy;
+    /// use seawall_sim::{
+    ///     Arrivals, Case, Control, Crew, Experiment, Fleet, Law, Messages, Model, Outage, Server,
+    /// };
+    ///
+    /// let fleet = Fleet::new(20, Arrivals::poisson(80.0));
+    /// let server = Server::new(1, Law::exponential(0.01));
+    /// let mut model = Model::new(60.0, fleet, server);
+    /// model.network.outages.push(Outage {
+    ///     from: std::time::Duration::from_secs(20),
+    ///     to: std::time::Duration::from_secs(25),
+    ///     messages: Messages::Lost,
+    /// });
+    /// let once = Policy::builder().max_attempts(1).build()?;
+    /// let case = |label, policy| Case::world(label, model.clone(), Crew::new(policy));
+    /// let experiment = Experiment {
+    ///     scenario: "my-outage".into(),
+    ///     about: "five seconds without a network".into(),
+    ///     parameters: Vec::new(),
+    ///     cases: vec![case("default", Policy::default()), case("once", once)],
+    ///     seed: 1,
+    ///     runs: 3,
+    ///     threads: 0,
+    /// };
+    /// let outcome = experiment.run(&Control::default())?;
+    /// let success = |label: &str| outcome.case(label)?.value("success_ratio");
+    /// assert!(success("default") > success("once"));
+    /// println!("{}", outcome.to_text(100));
+    /// # Ok::<(), seawall_engine::Invalid>(())
+    /// ```
+    pub fn world(label: &str, model: Model, crew: Crew) -> Self {
         Self {
             label: label.into(),
             work: Work::World {

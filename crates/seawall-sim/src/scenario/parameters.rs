@@ -11,6 +11,8 @@ pub struct Parameter {
     pub least: f64,
     /// The most it can be.
     pub most: f64,
+    /// Of a number of things: without a fraction.
+    pub whole: bool,
     /// What it means.
     pub about: &'static str,
 }
@@ -34,7 +36,22 @@ pub(super) const fn parameter(
         default,
         least,
         most,
+        whole: false,
         about,
+    }
+}
+
+/// A parameter that counts things.
+pub(super) const fn count(
+    name: &'static str,
+    default: f64,
+    least: f64,
+    most: f64,
+    about: &'static str,
+) -> Parameter {
+    Parameter {
+        whole: true,
+        ..parameter(name, default, least, most, about)
     }
 }
 
@@ -68,6 +85,9 @@ impl Parameters {
         if !(bounds.least..=bounds.most).contains(&value) {
             let allowed = format!("from {} to {}", bounds.least, bounds.most);
             return Err(Invalid::new(bounds.name, value, allowed));
+        }
+        if bounds.whole && value.fract() != 0.0 {
+            return Err(Invalid::new(bounds.name, value, "a whole number"));
         }
         self.values[at] = value;
         Ok(())

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::{Case, Scenario, crew, plain, seconds};
 use crate::formulas;
 use crate::model::{Arrivals, Fleet, Law, Model, Server, Sharing};
@@ -84,7 +84,7 @@ pub(super) const MMC: Scenario = Scenario {
     about: "M/M/c against Erlang C: the yardstick of the simulator itself",
     source: "closed form",
     parameters: &[
-        parameter("servers", 10.0, 1.0, 10_000.0, "workers"),
+        count("servers", 10.0, 1.0, 10_000.0, "workers"),
         parameter("utilisation", 0.8, 0.01, 0.99, "of the workers"),
         parameter(
             "duration_s",

@@ -6,7 +6,7 @@ use seawall_engine::{
     Backoff, Budget, BudgetSettings, Failure, Jitter, Kind, Outcome, Phase, Time,
 };
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::{Case, Parameters, Scenario, built, crew, plain, seconds};
 use crate::crew::Crew;
 use crate::formulas;
@@ -31,7 +31,7 @@ pub(super) const BERNOULLI_RETRY: Scenario = Scenario {
             1.0,
             "share of the attempts that fail",
         ),
-        parameter(
+        count(
             "attempts",
             4.0,
             1.0,
@@ -74,7 +74,7 @@ pub(super) const RETRY_BUCKET: Scenario = Scenario {
             1.0,
             "share of the attempts that fail",
         ),
-        parameter("clients", 100.0, 1.0, 1e6, "how many clients"),
+        count("clients", 100.0, 1.0, 1e6, "how many clients"),
         parameter(
             "rate_per_s",
             1_000.0,
@@ -105,7 +105,7 @@ pub(super) const SMALL_CLIENTS: Scenario = Scenario {
     about: "the same load from more clients: the bucket becomes n retries, the breaker none",
     source: RETRIES,
     parameters: &[
-        parameter(
+        count(
             "clients",
             0.0,
             0.0,
@@ -167,7 +167,7 @@ pub(super) const BREAKER_EARLY: Scenario = Scenario {
             1.0,
             "share of the attempts that fail",
         ),
-        parameter("clients", 100.0, 1.0, 1e6, "how many clients"),
+        count("clients", 100.0, 1.0, 1e6, "how many clients"),
         parameter(
             "rate_per_s",
             1_000.0,
@@ -196,8 +196,8 @@ pub(super) const LAYERS: Scenario = Scenario {
     about: "retries at every layer multiply: 3 layers of 4 attempts are 64",
     source: "Site Reliability Engineering, ch. 22; Amazon Builders' Library, Timeouts, retries and backoff with jitter",
     parameters: &[
-        parameter("layers", 3.0, 1.0, 8.0, "layers that retry"),
-        parameter("attempts", 4.0, 1.0, 10.0, "attempts at most at each"),
+        count("layers", 3.0, 1.0, 8.0, "layers that retry"),
+        count("attempts", 4.0, 1.0, 10.0, "attempts at most at each"),
         parameter("rate_per_s", 10.0, 0.1, 1e4, "calls per second"),
         parameter("duration_s", 10.0, 1.0, 1e4, "how long"),
     ],
@@ -224,7 +224,7 @@ pub(super) const GRPC_THROTTLE: Scenario = Scenario {
     about: "gRPC's retry throttling: off after 5 failures, 51 successes to come back, even at 9.09 %",
     source: "gRPC proposal A6",
     parameters: &[
-        parameter(
+        count(
             "max_tokens",
             10.0,
             1.0,
@@ -334,7 +334,7 @@ pub(super) const BACKOFF_SERIAL: Scenario = Scenario {
             1.0,
             "share of the attempts that fail",
         ),
-        parameter("clients", 100.0, 1.0, 1e5, "how many clients"),
+        count("clients", 100.0, 1.0, 1e5, "how many clients"),
         parameter(
             "rate_per_s",
             1_000.0,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use seawall_engine::{Backoff, BudgetKind, ThrottleSettings};
 
-use super::parameters::parameter;
+use super::parameters::{count, parameter};
 use super::{Case, Parameters, Scenario, crew, plain, seconds};
 use crate::formulas;
 use crate::measure::Scalars;
@@ -27,7 +27,7 @@ pub(super) const SRE_SHED: Scenario = Scenario {
             "what the server takes",
         ),
         parameter("rate_per_s", 10_100.0, 1.0, 1e6, "calls per second"),
-        parameter(
+        count(
             "attempts",
             10.0,
             1.0,
@@ -81,7 +81,7 @@ pub(super) const SRE_RATIO: Scenario = Scenario {
     parameters: &[
         parameter("capacity_per_s", 1_000.0, 1.0, 1e6, "what the server takes"),
         parameter("rate_per_s", 10_000.0, 1.0, 1e6, "calls per second"),
-        parameter(
+        count(
             "attempts",
             3.0,
             1.0,

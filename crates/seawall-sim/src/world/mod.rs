@@ -22,7 +22,7 @@ use slab::Slab;
 use crate::calendar::{Calendar, Event, MOST_INDEX};
 use crate::chance::stream;
 use crate::crew::Crew;
-use crate::model::Model;
+use crate::model::{Arrivals, Model};
 use crate::record::Record;
 
 const ARRIVAL: u8 = 0;
@@ -77,13 +77,19 @@ pub(crate) struct World<'a> {
     fleets: Vec<FleetState>,
     pub(crate) record: Record,
     full: bool,
+    /// Time does not go on: calls that take none follow each other without end.
+    stands_still: bool,
 }
+
+/// How many events may happen at one moment, clients' first calls aside.
+const MOST_AT_ONCE: u64 = 30_000_000;
 
 /// Runs `model` with `crew` from `seed` to its end, or until `control` stops it.
 ///
 /// # Errors
 ///
-/// [`Invalid`] when the model cannot be, or more was in flight at once than can be numbered.
+/// [`Invalid`] when the model cannot be, more was in flight at once than can be numbered, or calls
+/// that take no time followed each other without end.
 pub fn run(model: &Model, crew: &Crew, seed: u64, control: &Control) -> Result<Record, Invalid> {
     model.validate()?;
     let mut world = World::new(model, crew, seed);
@@ -96,6 +102,14 @@ pub fn run(model: &Model, crew: &Crew, seed: u64, control: &Control) -> Result<R
             "arrivals.rate",
             "too high for the servers",
             allowed,
+        ));
+    }
+    if world.stands_still {
+        let seconds = world.now as f64 / 1e9;
+        return Err(Invalid::new(
+            "the time that calls take",
+            format!("none: over {MOST_AT_ONCE} events at {seconds} s alone"),
+            "above 0s: `think`, network.delay, servers.service or a policy's backoff",
         ));
     }
     Ok(world.finished())
@@ -130,11 +144,14 @@ impl<'a> World<'a> {
             fleets,
             record: Record::new(model),
             full: false,
+            stands_still: false,
         }
     }
 
     fn turn(&mut self, control: &Control) {
         let mut seen = 0;
+        let (mut moment, mut before) = (0, 0);
+        let most_at_once = MOST_AT_ONCE.saturating_add(self.first_calls().saturating_mul(16));
         while let Some(event) = self.calendar.pop() {
             if event.time >= self.end && !self.model.drain {
                 self.now = self.end;
@@ -157,7 +174,11 @@ impl<'a> World<'a> {
                 }
                 self.full |=
                     self.calls.len().max(self.attempts.len()) >= MOST_INDEX as usize - 70_000;
-                if self.full {
+                if self.now != moment {
+                    (moment, before) = (self.now, self.record.events);
+                }
+                self.stands_still = self.record.events - before > most_at_once;
+                if self.full || self.stands_still {
                     break;
                 }
             }
@@ -165,6 +186,20 @@ impl<'a> World<'a> {
         control
             .events
             .fetch_add(self.record.events - seen, Ordering::Relaxed);
+    }
+
+    /// As many calls as may rightly begin together.
+    fn first_calls(&self) -> u64 {
+        let fleets = self.model.fleets.iter();
+        fleets
+            .map(|fleet| {
+                let begun = match &fleet.arrivals {
+                    Some(Arrivals::Trace { at, .. }) => at.len() as u64,
+                    _ => u64::from(fleet.clients),
+                };
+                begun * u64::from(fleet.fan_out)
+            })
+            .sum()
     }
 
     #[inline]
@@ -216,7 +251,7 @@ impl<'a> World<'a> {
             .model
             .fleets
             .iter()
-            .any(|fleet| !matches!(fleet.arrivals, None | Some(crate::model::Arrivals::Once)));
+            .any(|fleet| !matches!(fleet.arrivals, None | Some(Arrivals::Once)));
         if self.record.stopped {
             self.now
         } else if is_open || !self.model.drain {
