@@ -19,7 +19,8 @@ pub struct PhaseDiagram {
     pub loads: Vec<f64>,
     /// Along the other.
     pub triggers: Vec<f64>,
-    /// The share of the runs that did not come back: a row for each trigger.
+    /// The share of the runs that did not come back: a row for each trigger. NaN where none was run
+    /// to its end, because the search was stopped.
     pub collapsed: Vec<Vec<f64>>,
 }
 
@@ -30,11 +31,16 @@ impl PhaseDiagram {
         let mut mean = (*first).clone();
         for (at, row) in mean.collapsed.iter_mut().enumerate() {
             for (column, share) in row.iter_mut().enumerate() {
-                let sum: f64 = others.iter().map(|map| map.collapsed[at][column]).sum();
-                *share = (*share + sum) / maps.len() as f64;
+                let others = others.iter().map(|map| map.collapsed[at][column]);
+                *share = mean_of(core::iter::once(*share).chain(others));
             }
         }
         Some(mean)
+    }
+
+    /// The share of all runs that did not come back; NaN if none was run to its end.
+    pub(crate) fn collapsed_ratio(&self) -> f64 {
+        mean_of(self.collapsed.iter().flatten().copied())
     }
 }
 
@@ -47,6 +53,7 @@ impl fmt::Display for PhaseDiagram {
             write!(f, "{trigger:>9.2} │")?;
             for &share in row {
                 let cell = match share {
+                    share if share.is_nan() => ' ',
                     0.0 => '·',
                     share if share < 0.5 => '░',
                     share if share < 1.0 => '▒',
@@ -63,12 +70,16 @@ impl fmt::Display for PhaseDiagram {
             f,
             "{:>10} load, per second: {first:.0} to {last:.0}; █ never comes back",
             ""
-        )
+        )?;
+        if self.collapsed.iter().flatten().any(|share| share.is_nan()) {
+            write!(f, "; blank: stopped before it was run")?;
+        }
+        Ok(())
     }
 }
 
 /// True if a run of `model` is metastable: its trigger is over, its load is below what its server
-/// can do, and yet most calls fail.
+/// can do, and yet most calls fail. `None` if `control` stopped it: half a run says nothing.
 ///
 /// # Errors
 ///
@@ -78,12 +89,17 @@ pub fn is_metastable(
     crew: &Crew,
     seed: u64,
     control: &Control,
-) -> Result<bool, Invalid> {
+) -> Result<Option<bool>, Invalid> {
+    if control.is_stopped() {
+        return Ok(None);
+    }
     let record = run(model, crew, seed, control)?;
-    Ok(scalars(&record, model).get("metastable") == Some(Scalar::Flag(true)))
+    let is_metastable = scalars(&record, model).get("metastable") == Some(Scalar::Flag(true));
+    Ok((!record.stopped).then_some(is_metastable))
 }
 
-/// The share of `runs` seeds that end metastable, on all cores.
+/// The share of `runs` seeds that end metastable, on all cores; `None` if `control` stopped all of
+/// them.
 ///
 /// # Errors
 ///
@@ -94,11 +110,11 @@ pub fn collapse_probability(
     seed: u64,
     runs: usize,
     control: &Control,
-) -> Result<f64, Invalid> {
+) -> Result<Option<f64>, Invalid> {
     let collapsed = on_all_cores(runs, |at| {
         is_metastable(model, crew, seed_of(seed, at), control)
     })?;
-    Ok(share(&collapsed))
+    Ok(Some(share(&collapsed)).filter(|share| !share.is_nan()))
 }
 
 /// Runs `world` at each load and trigger, `runs` seeds each, on all cores.
@@ -132,7 +148,8 @@ pub fn phase_diagram(
     })
 }
 
-/// Where `tips` turns from false to true between `low` and `high`, to within `close`.
+/// Where `tips` turns from false to true between `low` and `high`, to within `close`; `None` if it
+/// does not tell, or `control` stops the search.
 ///
 /// # Errors
 ///
@@ -142,29 +159,43 @@ pub fn bisect(
     mut high: f64,
     close: f64,
     control: &Control,
-    mut tips: impl FnMut(f64) -> Result<bool, Invalid>,
-) -> Result<f64, Invalid> {
-    while high - low > close && !control.is_stopped() {
+    mut tips: impl FnMut(f64) -> Result<Option<bool>, Invalid>,
+) -> Result<Option<f64>, Invalid> {
+    while high - low > close {
         let middle = (low + high) / 2.0;
-        if tips(middle)? {
-            high = middle;
-        } else {
-            low = middle;
+        match tips(middle)?.filter(|_| !control.is_stopped()) {
+            Some(true) => high = middle,
+            Some(false) => low = middle,
+            None => return Ok(None),
         }
     }
-    Ok((low + high) / 2.0)
+    Ok(Some((low + high) / 2.0))
 }
 
-fn share(flags: &[bool]) -> f64 {
-    flags.iter().filter(|&&flag| flag).count() as f64 / flags.len().max(1) as f64
+/// The share of those that are known.
+fn share(flags: &[Option<bool>]) -> f64 {
+    mean_of(
+        flags
+            .iter()
+            .flatten()
+            .map(|&flag| f64::from(u8::from(flag))),
+    )
+}
+
+/// Of those that are numbers; NaN without any.
+fn mean_of(values: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = values
+        .filter(|value| !value.is_nan())
+        .fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
+    sum / count
 }
 
 fn on_all_cores(
     jobs: usize,
-    job: impl Fn(usize) -> Result<bool, Invalid> + Sync,
-) -> Result<Vec<bool>, Invalid> {
+    job: impl Fn(usize) -> Result<Option<bool>, Invalid> + Sync,
+) -> Result<Vec<Option<bool>>, Invalid> {
     let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![Ok(false); jobs]);
+    let results = Mutex::new(vec![Ok(None); jobs]);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores.min(jobs) {

@@ -40,6 +40,9 @@ pub(super) fn draw(diagram: &PhaseDiagram, svg: &mut String) {
     let top = TOP + LEGEND;
     for (row, (trigger, shares)) in diagram.triggers.iter().zip(&diagram.collapsed).enumerate() {
         for (column, (load, &share)) in diagram.loads.iter().zip(shares).enumerate() {
+            if share.is_nan() {
+                continue;
+            }
             let (x, y) = (LEFT + column as f64 * wide, top + row as f64 * high);
             let _ = write!(
                 svg,

@@ -151,9 +151,10 @@ pub(super) const HEDGE_LOAD: Scenario = Scenario {
                         Ok(record.latencies.mean().unwrap_or(f64::INFINITY))
                     };
                 let threshold = bisect(0.1, 0.45, 0.005, control, |rho| {
-                    Ok(mean(twice(), rho, control)? > mean(plain(1), rho, control)?)
+                    let pays_not = mean(twice(), rho, control)? > mean(plain(1), rho, control)?;
+                    Ok(Some(pays_not))
                 })?;
-                scalars.number(&format!("threshold_{name}"), threshold);
+                scalars.number(&format!("threshold_{name}"), threshold.unwrap_or(f64::NAN));
             }
             Ok(scalars.into())
         }));

@@ -91,7 +91,7 @@ pub(super) const HIDDEN_CAPACITY: Scenario = Scenario {
                 crew(timed(attempts)),
             ),
             Case::search("boundary", move |seed, control| {
-                let tips = |hotos: Hotos| -> Result<bool, Invalid> {
+                let tips = |hotos: Hotos| -> Result<Option<bool>, Invalid> {
                     is_metastable(&hotos.model(), &crew(timed(attempts)), seed, control)
                 };
                 let mut scalars = Scalars::default();
@@ -103,7 +103,7 @@ pub(super) const HIDDEN_CAPACITY: Scenario = Scenario {
                 let load = bisect(mu * 0.2, mu, mu / 300.0, control, |load| {
                     tips(Hotos { rate: load, ..long })
                 })?;
-                scalars.number("hidden_capacity_per_s", load);
+                scalars.number("hidden_capacity_per_s", load.unwrap_or(f64::NAN));
                 scalars.number("hidden_capacity_formula_per_s", boundary);
                 for load in [160.0, 200.0, 240.0, 280.0].map(|load| load / 300.0 * mu) {
                     let shortest = bisect(0.5, 4.0, 0.02, control, |outage| {
@@ -113,7 +113,8 @@ pub(super) const HIDDEN_CAPACITY: Scenario = Scenario {
                             ..hotos
                         })
                     })?;
-                    scalars.number(&format!("shortest_outage_at_{load:.0}_per_s_s"), shortest);
+                    let name = format!("shortest_outage_at_{load:.0}_per_s_s");
+                    scalars.number(&name, shortest.unwrap_or(f64::NAN));
                 }
                 Ok(scalars.into())
             }),
@@ -350,11 +351,7 @@ fn map(parameters: &Parameters, seed: u64, control: &Control) -> Result<Found, I
     let seeds = parameters.value("seeds") as usize;
     let diagram = phase_diagram(&loads, &outages, world, seed, seeds, control)?;
     let mut scalars = Scalars::default();
-    let cells = diagram.collapsed.concat();
-    scalars.number(
-        "collapsed_ratio",
-        cells.iter().sum::<f64>() / cells.len() as f64,
-    );
+    scalars.number("collapsed_ratio", diagram.collapsed_ratio());
     Ok(Found {
         scalars,
         map: Some(diagram),
