@@ -69,6 +69,9 @@ impl Scalars {
 
 /// A success ratio below this in the tail, long after the trigger, is a collapse.
 const COLLAPSED: f64 = 0.5;
+/// More than this share of the tail's calls refused by the clients' own guards: it is those that
+/// are not back, not the servers.
+const HELD_BACK: f64 = 0.5;
 /// Recovered: this much of what the success ratio was before.
 const RECOVERED: f64 = 0.95;
 /// What is the tail of a run.
@@ -142,6 +145,7 @@ pub(crate) fn scalars(record: &Record, model: &Model) -> Scalars {
         None => {
             scalars.set("recovery_s", Scalar::Never);
             scalars.set("metastable", Scalar::Flag(false));
+            scalars.set("held_back", Scalar::Flag(false));
         }
         Some((from, to)) => {
             let recovery = recovery(record, model, from.as_secs_f64(), to.as_secs_f64());
@@ -157,7 +161,11 @@ pub(crate) fn scalars(record: &Record, model: &Model) -> Scalars {
                 .capacity()
                 .is_none_or(|capacity| load < capacity);
             let collapsed = tail_ratio.is_some_and(|ratio| ratio < COLLAPSED);
-            scalars.set("metastable", Scalar::Flag(over && room && collapsed));
+            // Breakers that are still open hold calls back; nothing keeps the servers busy.
+            let held_back = per_second(tail, |row| row.refusals) > load * HELD_BACK;
+            let metastable = over && room && collapsed && !held_back;
+            scalars.set("metastable", Scalar::Flag(metastable));
+            scalars.set("held_back", Scalar::Flag(over && collapsed && held_back));
         }
     }
     scalars

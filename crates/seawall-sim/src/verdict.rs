@@ -56,6 +56,13 @@ fn recovery(outcome: &CaseOutcome, end: f64, words: &mut Vec<String>) {
             None if outcome.value("time_ms").is_some_and(|ms| ms < end * 1e3) => {
                 words.push("The trigger was not over within the time that was watched.".into());
             }
+            None if outcome.value("held_back").is_some_and(|share| share > 0.0) => {
+                words.push(
+                    "Not back within the time that was watched: the clients' own guards still \
+                     refuse most calls, though nothing is overloaded."
+                        .into(),
+                );
+            }
             None => words.push("Not back within the time that was watched.".into()),
         }
     }

@@ -17,6 +17,10 @@ const OUTAGE: &str = "
 ";
 
 fn words(text: &str, change: &str) -> String {
+    words_of(text, change, "loop")
+}
+
+fn words_of(text: &str, change: &str, label: &str) -> String {
     let experiment = Experiment {
         scenario: "outage".into(),
         about: String::new(),
@@ -27,7 +31,7 @@ fn words(text: &str, change: &str) -> String {
         threads: 1,
     };
     let outcome = experiment.run(&Control::default()).unwrap();
-    outcome.results[0].verdict.join(" ")
+    outcome.case(label).unwrap().verdict.join(" ")
 }
 
 #[test]
@@ -35,6 +39,18 @@ fn outages_that_last_until_the_end_are_not_called_a_failed_recovery() {
     let words = words(OUTAGE, "network.outages.0.to=90s");
     assert!(words.contains("The trigger was not over"), "{words}");
     assert!(!words.contains("Not back"), "{words}");
+}
+
+/// Breakers at three tiers: each waits for the one below. That is slow, but no overload.
+#[test]
+fn breakers_that_are_still_open_are_not_called_metastable() {
+    let tiers = include_str!("../scenarios/shop-tiers.toml");
+    let of_budget = |change: &str| words_of(tiers, change, "three-attempts-with-budget");
+    let early = of_budget("duration=60s");
+    assert!(early.contains("own guards still refuse"), "{early}");
+    assert!(!early.contains("Metastable"), "{early}");
+    let late = of_budget("duration=180s");
+    assert!(late.contains("Back 79 s after"), "{late}");
 }
 
 #[test]
