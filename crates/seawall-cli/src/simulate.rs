@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use seawall::config::PolicyFile;
 use seawall_sim::{Case, Control, Experiment, Outcome, ScenarioFile, scenario, scenarios};
 
+use crate::call::output::{followed, temporary_beside};
 use crate::complaint::Complaint;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -344,27 +345,28 @@ fn format_of(path: &Path) -> Result<Format, Complaint> {
             path.display(),
             directory.display()
         ))),
+        // A file that is protected stays as it is, though its directory would let it be replaced.
+        _ if path.is_file() => match std::fs::File::options().append(true).open(path) {
+            Ok(_) => Ok(format),
+            Err(error) => Err(Complaint::file("-o", path, "written", &error)),
+        },
         _ => Ok(format),
     }
 }
 
-/// Never half a file under its name.
+/// Never half a file under its name. As with `call -o`, what a link points to is replaced, not the
+/// link, and a file keeps its permissions.
 fn written(path: &Path, text: &str) -> std::io::Result<()> {
-    if std::fs::metadata(path).is_ok_and(|known| !known.is_file()) {
+    let path = &followed(path);
+    let known = std::fs::metadata(path);
+    if known.as_ref().is_ok_and(|known| !known.is_file()) {
         return std::fs::write(path, text);
     }
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // As any new file; the umask takes away what it takes away.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    let mut file = temporary_beside(path)?;
     file.write_all(text.as_bytes())?;
+    if let Ok(known) = known {
+        std::fs::set_permissions(file.path(), known.permissions())?;
+    }
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

@@ -5,7 +5,7 @@ mod data;
 mod ended;
 mod file_body;
 mod json;
-mod output;
+pub(crate) mod output;
 mod pace;
 mod proxies;
 mod request;

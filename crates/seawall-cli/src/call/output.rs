@@ -176,7 +176,7 @@ impl Leftover {
 }
 
 /// The end of a chain of symbolic links, also when nothing is there yet.
-fn followed(path: &Path) -> PathBuf {
+pub(crate) fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // As many as Linux follows.
     for _ in 0..40 {
@@ -194,7 +194,7 @@ fn is_name(path: &Path) -> bool {
     path.file_name().is_some() && !last.is_some_and(|byte| std::path::is_separator((*byte).into()))
 }
 
-fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

@@ -234,6 +234,25 @@ fn simulate_tells_its_numbers_even_if_the_report_cannot_be_written() {
 
 #[cfg(unix)]
 #[test]
+fn simulate_writes_through_a_link_and_keeps_the_permissions() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let real = directory.path().join("real.svg");
+    fs::write(&real, "old").unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("real.svg", directory.path().join("link.svg")).unwrap();
+    let run = seawall_in(directory.path(), ["simulate", "occ-aws", "-o", "link.svg"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(fs::read_to_string(&real).unwrap().starts_with("<svg"));
+    assert_eq!(
+        fs::metadata(&real).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert!(directory.path().join("link.svg").is_symlink());
+}
+
+#[cfg(unix)]
+#[test]
 fn simulate_ends_at_ctrl_c_with_what_there_is() {
     use crate::process::{command, wait};
     use std::time::{Duration, Instant};
