@@ -98,6 +98,21 @@ mod tests {
         assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
     }
 
+    #[test]
+    fn a_runtime_that_ends_ends_the_work_with_it() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        let (began, begins) = std::sync::mpsc::channel();
+        runtime.spawn(Detached::new(Detached::new(async move {
+            let _held = done;
+            began.send(()).unwrap();
+            std::future::pending::<()>().await;
+        })));
+        begins.recv().unwrap();
+        drop(runtime);
+        assert!(waits.recv().is_err(), "what it held is given back");
+    }
+
     #[tokio::test]
     async fn work_that_panics_says_so() {
         let work = Detached::new(async { panic!("on purpose") });

@@ -23,6 +23,10 @@ const CONNECTING: Duration = Duration::from_secs(1);
 /// How long none is asked for when none was to be had.
 const REFUSED: Duration = Duration::from_secs(10);
 
+/// After how long a claim waits no more for whoever has the turn. That one has given up itself by
+/// then, if its thread is not kept busy by something else.
+const STUCK: Duration = Duration::from_millis(4500);
+
 /// The connection for claims.
 #[derive(Default)]
 pub(super) struct Claimer {
@@ -50,7 +54,9 @@ impl PostgresStore {
         if request.quota.is_none() {
             let make = |turn| self.make(turn);
             let claim = self.claims.claim(request, || self.turn(), make);
-            if let Some(claim) = claim.await? {
+            if let Ok(claim) = tokio::time::timeout(STUCK, claim).await
+                && let Some(claim) = claim?
+            {
                 return Ok(claim);
             }
             // Asked again alone, on another connection. The holder's name makes that safe.

@@ -145,6 +145,23 @@ async fn r30_after_a_commit_no_transaction_stays_open() {
     assert_eq!(open_transactions(&direct).await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r32_claims_do_not_wait_for_one_that_nobody_carries_on() {
+    let (options, _direct) = schema("carries").await;
+    let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
+    let store = PostgresStore::with_pool(pool).await.unwrap();
+    let (first, second) = (request(&store, "first"), request(&store, "second"));
+    // It has the turn, makes its own claim and the next, and its thread is kept busy, say.
+    let mut stuck = std::pin::pin!(store.claim(&first));
+    let begun = tokio::time::timeout(Duration::ZERO, &mut stuck).await;
+    assert!(begun.is_err());
+    let claimed = tokio::time::timeout(Duration::from_secs(9), store.claim(&second)).await;
+    assert!(matches!(claimed, Ok(Ok(Claim::Won(_)))), "{claimed:?}");
+    // Nor is it lost.
+    let claimed = stuck.await;
+    assert!(matches!(claimed, Ok(Claim::Won(_))), "{claimed:?}");
+}
+
 #[tokio::test]
 async fn r29_an_opening_that_fails_leaves_no_lock_behind() {
     let directory = tempfile::tempdir().unwrap();
