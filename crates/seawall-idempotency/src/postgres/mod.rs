@@ -22,7 +22,7 @@ use crate::{Secret, StoreError};
 /// Put the business data into the same database and write them through
 /// [`IdemTx<sqlx::Postgres>`](crate::IdemTx): then effect, record and response share one commit.
 ///
-/// The tables are in the first schema of the connection's `search_path`. A claim is one round trip
+/// Postgres 12 or newer. The tables are in the first schema of the connection's `search_path`. A claim is one round trip
 /// and one commit, in READ COMMITTED; claims that wait at the same moment share them. The handler's
 /// transaction has one round trip more than it would have without the layer. No request waits for another one's transaction with a connection
 /// in hand. Time is the server's clock. The database must be the primary: a standby that becomes
