@@ -157,13 +157,23 @@ pub trait HandlerTransaction: Send + Sync + 'static {
     /// Commits the open transaction, if there is one.
     fn commit(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Writes the outcome into the open transaction and commits it. See
-    /// [`TxStore::write_and_commit`].
+    /// Writes the outcome into the open transaction and commits it, one after the other unless
+    /// something better is known. See [`TxStore::write_and_commit`].
     fn write_and_commit<'a>(
         &'a self,
         outcome: &'a StoredOutcome,
         retention: Retention,
-    ) -> BoxFuture<'a, Result<Fenced, StoreError>>;
+    ) -> BoxFuture<'a, Result<Fenced, StoreError>> {
+        Box::pin(async move {
+            match self.write(outcome, retention).await {
+                Ok(Fenced::Held) => self.commit().await.map(|()| Fenced::Held),
+                not_written => {
+                    self.roll_back().await;
+                    not_written
+                }
+            }
+        })
+    }
 
     /// Ends the open transaction, if there is one, without effect; none can be opened any more.
     fn roll_back(&self) -> BoxFuture<'_, ()>;

@@ -195,6 +195,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 }
 
+// Outcome and commit one after the other, so that each of the two can go wrong.
 impl HandlerTransaction for FaultyTransaction {
     fn offer(self: Arc<Self>, extensions: &mut Extensions) {
         Arc::clone(&self.inner).offer(extensions);
@@ -230,23 +231,6 @@ impl HandlerTransaction for FaultyTransaction {
                 Some(Fault::AnswerLost) => {
                     self.inner.commit().await?;
                     Err(injected(Operation::Commit))
-                }
-            }
-        })
-    }
-
-    /// One after the other, so that each of the two can go wrong.
-    fn write_and_commit<'a>(
-        &'a self,
-        outcome: &'a StoredOutcome,
-        retention: Retention,
-    ) -> BoxFuture<'a, Result<Fenced, StoreError>> {
-        Box::pin(async move {
-            match self.write(outcome, retention).await {
-                Ok(Fenced::Held) => self.commit().await.map(|()| Fenced::Held),
-                not_written => {
-                    self.inner.roll_back().await;
-                    not_written
                 }
             }
         })

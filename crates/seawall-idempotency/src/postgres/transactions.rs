@@ -5,6 +5,7 @@ use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 use super::PostgresStore;
 use super::operations::milliseconds;
+use crate::identity::hexadecimal;
 use crate::row::fence_number;
 use crate::transaction::write_then_commit;
 use crate::{
@@ -166,15 +167,4 @@ fn veil(secret: &Secret, once: [u8; 16], mut outcome: Vec<u8>) -> Vec<u8> {
         }
     }
     outcome
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for &byte in bytes {
-        digits.push(digit(byte >> 4));
-        digits.push(digit(byte & 0xf));
-    }
-    digits
 }

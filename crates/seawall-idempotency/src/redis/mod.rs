@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 
+use crate::identity::hexadecimal;
 use crate::{OwnerKey, RecordKey, Secret, StoreError};
 
 use scripts::Scripts;
@@ -91,12 +92,7 @@ impl RedisStore {
     }
 
     fn owner_key(&self, owner: &OwnerKey) -> String {
-        let digits: String = owner
-            .as_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        self.key(&format!("owner:{digits}"))
+        self.key(&format!("owner:{}", hexadecimal(owner.as_bytes())))
     }
 }
 

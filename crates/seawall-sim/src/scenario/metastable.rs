@@ -32,22 +32,26 @@ pub(super) const HOTOS_280: Scenario = Scenario {
     },
 };
 
+const CAPACITY: Parameter = parameter(
+    "capacity_per_s",
+    300.0,
+    1.0,
+    1e5,
+    "requests per second that the server can do",
+);
+
+const ATTEMPTS: Parameter = count(
+    "attempts",
+    2.0,
+    1.0,
+    20.0,
+    "attempts at most, each given a second",
+);
+
 const HOTOS_PARAMETERS: [Parameter; 5] = [
     parameter("rate_per_s", 280.0, 1.0, 1e5, "calls per second"),
-    parameter(
-        "capacity_per_s",
-        300.0,
-        1.0,
-        1e5,
-        "requests per second that the server can do",
-    ),
-    count(
-        "attempts",
-        2.0,
-        1.0,
-        20.0,
-        "attempts at most, each given a second",
-    ),
+    CAPACITY,
+    ATTEMPTS,
     parameter(
         "outage_s",
         10.0,
@@ -300,20 +304,8 @@ pub(super) const PHASE_DIAGRAM: Scenario = Scenario {
     about: "load by length of the outage: where the database of hotos-280 does not come back",
     source: "our own, after Huang et al., OSDI 2022",
     parameters: &[
-        parameter(
-            "capacity_per_s",
-            300.0,
-            1.0,
-            1e5,
-            "requests per second that the server can do",
-        ),
-        count(
-            "attempts",
-            2.0,
-            1.0,
-            20.0,
-            "attempts at most, each given a second",
-        ),
+        CAPACITY,
+        ATTEMPTS,
         parameter("budget_ratio", 0.0, 0.0, 10.0, "a retry budget; 0 for none"),
         parameter("outage_max_s", 4.0, 0.1, 1e3, "the longest outage"),
         count("steps", 12.0, 2.0, 100.0, "cells along each side"),
